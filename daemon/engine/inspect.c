@@ -55,20 +55,22 @@ static bool add_client(const struct engine *engine, const struct client *client,
     return json_end(out);
 }
 
-static const char *format_cid(const struct dtls_session_view *view,
-                              char text[2 * DTLS_CID_SHOWN + 1])
+#define CID_TEXT_MAX 80u
+
+/* At most 32 bytes of hexadecimal digits, in the caller's buffer. */
+static const char *format_cid(const uint8_t *cid, uint8_t len, char text[CID_TEXT_MAX])
 {
-    for (unsigned i = 0; i < view->cid_len; i++) {
-        (void)snprintf(text + 2 * (size_t)i, 3, "%02x", view->cid[i]);
+    for (unsigned i = 0; i < len && 2 * i + 3 <= CID_TEXT_MAX; i++) {
+        (void)snprintf(text + 2 * (size_t)i, 3, "%02x", cid[i]);
     }
-    return view->cid_len > 0 ? text : "-";
+    return len > 0 ? text : "-";
 }
 
 /* One that has sent no message yet is no client yet. */
 static bool add_dtls(const struct engine *engine, const struct listener *listener,
                      const struct dtls_session *session, struct json_writer *out)
 {
-    char text[ADDRESS_TEXT_MAX], cid[2 * DTLS_CID_SHOWN + 1];
+    char text[ADDRESS_TEXT_MAX], cid[CID_TEXT_MAX];
     const struct address *remote = &dtls_session_path(session)->remote;
     const struct client *client =
         client_table_find_secure(&engine->client.clients, remote, listener->index, session);
@@ -85,7 +87,7 @@ static bool add_dtls(const struct engine *engine, const struct listener *listene
     json_uint(out, "idle_s", view.heard_ms / 1000);
     json_uint(out, "age_s", view.age_ms / 1000);
     json_text(out, "suite", view.suite);
-    json_text(out, "cid", format_cid(&view, cid));
+    json_text(out, "cid", format_cid(view.cid, view.cid_len, cid));
     json_uint(out, "moved", view.moves);
     return json_end(out);
 }
@@ -240,7 +242,7 @@ bool inspect_origins(struct engine *engine, const char *argument, uint64_t *curs
 static bool add_upstream(const struct engine *engine, const struct upstream_view *view,
                          struct json_writer *out)
 {
-    char text[ADDRESS_TEXT_MAX], host[160];
+    char text[ADDRESS_TEXT_MAX], host[160], cid[CID_TEXT_MAX];
     json_begin(out);
     json_uint(out, "worker", engine->context.worker_index);
     json_text(out, "scheme", transport_row(view->transport)->scheme);
@@ -252,6 +254,9 @@ static bool add_upstream(const struct engine *engine, const struct upstream_view
     json_uint(out, "in_flight", view->out);
     json_uint(out, "waiting", view->waiting);
     json_uint(out, "failures", view->failures);
+    json_text(out, "suite", view->suite != NULL ? view->suite : "-");
+    json_text(out, "cid", format_cid(view->cid, view->cid_len, cid));
+    json_bool(out, "resumed", view->is_resumed);
     return json_end(out);
 }
 

@@ -22,12 +22,6 @@
 #define CLIENT_HELLO 1
 #define FINISHED 20
 
-/* Twice the maximum segment lifetime of TCP, as RFC 6347 section 4.2.4 has it. */
-#define DTLS_FLIGHT_MS UINT64_C(240000)
-
-/* Half of the shortest time-out of a client: one that is a little early gets its answer. */
-#define DTLS_FLIGHT_PAUSE_MS 500u
-
 #define FLIGHT_FIRST_BYTES 512u
 #define FLIGHT_HEADER 4u /* type, epoch, length */
 

@@ -53,6 +53,13 @@
 #define RECORD_TAG_MAX 16u
 #define RECORD_CID_MAX 32u /* of the peer; one with a longer one gets none */
 
+/* How long a last flight may have to be repeated: twice the maximum segment lifetime of TCP, as
+ * RFC 6347 section 4.2.4 has it. */
+#define DTLS_FLIGHT_MS UINT64_C(240000)
+
+/* Not more often: half of the shortest time-out, so that a peer that is a little early is heard. */
+#define DTLS_FLIGHT_PAUSE_MS 500u
+
 enum record_content {
     CONTENT_CHANGE_CIPHER_SPEC = 20,
     CONTENT_ALERT = 21,

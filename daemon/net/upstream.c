@@ -249,6 +249,7 @@ static void place_free(struct place *place)
     hash_map_remove(&place->node);
     account_discharge(&upstream->accounts, &place->holding);
     place_unlink(place);
+    client_dtls_forget(place);
     upstream_credentials_release(place->target.credentials);
     upstream->place_count--;
     free(place);

@@ -229,6 +229,7 @@ uint64_t upstream_turn(struct upstream *upstream, uint64_t now_ms);
 struct upstream_counters {
     _Atomic uint64_t sessions;           /* open now, handshakes included */
     _Atomic uint64_t sessions_opened;    /* handshakes that succeeded */
+    _Atomic uint64_t sessions_resumed;   /* of those, on our DTLS without a key exchange */
     _Atomic uint64_t handshake_failures; /* and connections that could not be made */
     _Atomic uint64_t sessions_lost;      /* ended by the other side, or found dead */
     _Atomic uint64_t requests_repeated;  /* sent once more on a new session */
@@ -249,6 +250,11 @@ struct upstream_view {
     const char *host;  /* NULL where it is an address */
     const char *state; /* of the session in use; "none" */
     uint32_t out, waiting, failures;
+    /* Of a session on our DTLS that is open: */
+    const char *suite;  /* static; NULL: it is none */
+    const uint8_t *cid; /* the origin server's, which our records have */
+    uint8_t cid_len;    /* 0: none was agreed on, or an empty one */
+    bool is_resumed;
 };
 
 /** At most @p max of them after the first @p skip, the last used first. @return how many */

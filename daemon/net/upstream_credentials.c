@@ -406,7 +406,7 @@ static bool make_contexts(struct upstream_credentials *credentials)
         return false;
     }
     /* Nothing but 1.2: OpenSSL has no 1.3 here yet, and our records are those of 1.2. */
-    SSL_CTX_set_options(credentials->dtls, SSL_OP_NO_QUERY_MTU | SSL_OP_NO_TICKET);
+    SSL_CTX_set_options(credentials->dtls, SSL_OP_NO_QUERY_MTU);
     return SSL_CTX_set_min_proto_version(credentials->dtls, DTLS1_2_VERSION) == 1 &&
            SSL_CTX_set_max_proto_version(credentials->dtls, DTLS1_2_VERSION) == 1 &&
            client_dtls_add_cid_extension(credentials->dtls);

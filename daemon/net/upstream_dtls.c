@@ -17,6 +17,9 @@
  * when the handshake is done. Where OpenSSL's FIPS provider is loaded its SSL stays, and with it
  * its records. What is dead is freed by the pool, never from inside a call here.
  *
+ * A session may be resumed once more after it has ended (RFC 5246 section 7.3): OpenSSL's session
+ * is kept with the place for that. What has to be repeated then is in upstream_dtls_record.c.
+ *
  * A socket for each session, connected: the kernel then reports an ICMP error for this origin
  * server and for none other, so a closed port is known at once. It also has a source port of its
  * own, so that a session can be made beside one that has fallen silent.
@@ -239,7 +242,59 @@ static SSL *make_dtls_ssl(struct session *session)
         SSL_free(ssl);
         return NULL;
     }
+    if (place->resumable != NULL &&
+        loop_now_ms(session->upstream->loop) >= place->resumable_until_ms) {
+        client_dtls_forget(place);
+    }
+    if (place->resumable != NULL) {
+        (void)SSL_set_session(ssl, place->resumable); /* or a full handshake */
+    }
     return ssl;
+}
+
+/* ---- resumption (RFC 5246 section 7.3, RFC 5077) ---- */
+
+/*
+ * One session for each place, and so for one name and one set of credentials: other credentials
+ * are another place, where nothing is resumed. A certificate is verified in full handshakes only:
+ * none is resumed for longer than RESUMABLE_MAX_S after the last one.
+ */
+#define RESUMABLE_S 7200u /* where the origin server does not say for how long */
+#define RESUMABLE_MAX_S 86400u
+
+void client_dtls_forget(struct place *place)
+{
+    SSL_SESSION_free(place->resumable);
+    place->resumable = NULL;
+}
+
+static void keep_resumable(struct session *session)
+{
+    struct dtls_end *end = session->dtls;
+    struct place *place = session->place;
+    SSL_SESSION *made = SSL_get1_session(end->ssl);
+    bool is_resumed = SSL_session_reused(end->ssl) == 1;
+
+    end->is_resumed = is_resumed;
+    if (is_resumed) {
+        atomic_fetch_add_explicit(&session->upstream->counters.sessions_resumed, 1,
+                                  memory_order_relaxed);
+    }
+    if (made == NULL || SSL_SESSION_is_resumable(made) != 1) {
+        SSL_SESSION_free(made);
+        client_dtls_forget(place);
+        return;
+    }
+    unsigned long hint_s = SSL_SESSION_get_ticket_lifetime_hint(made);
+    uint64_t for_s = hint_s == 0                ? RESUMABLE_S
+                     : hint_s < RESUMABLE_MAX_S ? hint_s
+                                                : RESUMABLE_MAX_S;
+    uint64_t until_ms = loop_now_ms(session->upstream->loop) + 1000 * for_s;
+    client_dtls_forget(place);
+    place->resumable = made;
+    if (!is_resumed || until_ms < place->resumable_until_ms) {
+        place->resumable_until_ms = until_ms;
+    }
 }
 
 static void shake_fail(struct session *session)
@@ -251,6 +306,7 @@ static void shake_fail(struct session *session)
 
     ERR_clear_error();
     timer_cancel(&session->upstream->wheel, &end->timer);
+    client_dtls_forget(session->place);
     if (end->is_wrong_name) {
         session_die(session, UPSTREAM_NAME_MISMATCH, NULL);
     } else if (verdict != X509_V_OK) {
@@ -268,11 +324,15 @@ static void shake_done(struct session *session)
 
     timer_cancel(&session->upstream->wheel, &end->timer);
     if (log_is_on(LOG_DEBUG)) {
-        log_event(LOG_DEBUG, "upstream_session", "remote=%s suite=%s cid=%s",
+        log_event(LOG_DEBUG, "upstream_session", "remote=%s suite=%s cid=%s resumed=%s",
                   address_format(&session->place->target.address, remote),
-                  SSL_get_cipher_name(end->ssl), end->records.has_cid ? "yes" : "no");
+                  SSL_get_cipher_name(end->ssl), end->records.has_cid ? "yes" : "no",
+                  SSL_session_reused(end->ssl) == 1 ? "yes" : "no");
     }
+    keep_resumable(session);
     if (end->has_keys) { /* else its records stay OpenSSL's */
+        /* Or SSL_free() takes the session for one that has failed, which is not to be resumed. */
+        SSL_set_shutdown(end->ssl, SSL_SENT_SHUTDOWN);
         SSL_free(end->ssl);
         end->ssl = NULL;
     }
@@ -446,6 +506,10 @@ static void dtls_close(struct session *session)
     if (end->event != NULL) {
         event_free(end->event);
     }
+    /* RFC 5246 section 7.2.2; and what has led nowhere is not tried again. */
+    if (end->was_cut || (!end->is_open && end->ssl != NULL)) {
+        client_dtls_forget(session->place);
+    }
     SSL_free(end->ssl);
     ERR_clear_error();
     if (end->fd >= 0) {
@@ -479,6 +543,19 @@ static bool dtls_is_full(const struct session *session)
     return false;
 }
 
+static void dtls_look(const struct session *session, struct upstream_view *ret_view)
+{
+    const struct dtls_end *end = session->dtls;
+
+    if (end->is_open) {
+        ret_view->suite =
+            end->ssl == NULL ? records_suite_name(&end->records) : SSL_get_cipher_name(end->ssl);
+        ret_view->cid = end->records.peer_cid;
+        ret_view->cid_len = end->records.peer_cid_len;
+        ret_view->is_resumed = end->is_resumed;
+    }
+}
+
 const struct session_kind session_kind_dtls = {
     .open = dtls_open,
     .close = dtls_close,
@@ -487,4 +564,5 @@ const struct session_kind session_kind_dtls = {
     .is_acknowledged = client_message_is_acknowledged,
     .is_almost_up = dtls_is_almost_up,
     .is_full = dtls_is_full,
+    .look = dtls_look,
 };

@@ -25,6 +25,19 @@ struct dtls_box {
     uint8_t sealed[END_PLAINTEXT_MAX + RECORD_OVERHEAD_MAX];
 };
 
+#define END_FINISHED_LEN 24u /* its header and verify_data of TLS 1.2 */
+
+/*
+ * Our last flight of a resumed handshake, in which the client sends last: ChangeCipherSpec and this
+ * Finished, until the origin server shows that it has them. RFC 6347 section 4.2.4.
+ */
+struct end_flight {
+    uint8_t finished[END_FINISHED_LEN]; /* plaintext */
+    bool is_kept;
+    uint64_t first_ms, sent_ms; /* when it was sent for the first time, and for the last */
+    uint64_t next_plain;        /* number of our next record in epoch 0 */
+};
+
 /* A session of this kind. */
 struct dtls_end {
     struct session *session;
@@ -35,8 +48,10 @@ struct dtls_end {
     struct timer timer;    /* OpenSSL's next retransmission */
     struct records records;
     struct message_layer layer;
+    struct end_flight flight;
     bool has_keys;      /* records is ready */
     bool is_open;       /* the handshake is done */
+    bool is_resumed;    /* and it was without a key exchange */
     bool is_wrong_name; /* of the certificate */
     bool was_cut;       /* by a fatal alert: no close_notify */
 };

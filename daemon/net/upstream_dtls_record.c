@@ -10,8 +10,14 @@
  * the socket tells whose they are. The origin server's, where it gives one, is in all that we send,
  * so that it knows us when a NAT has changed our port. OpenSSL knows nothing of it: its Finished is
  * opened and sealed again, under a number CLIENT_CID_GAP above its own, and never leaves as it was.
+ *
+ * In a resumed handshake our flight is the last one, and OpenSSL is gone when it may have to be
+ * repeated: its Finished is kept as plaintext, and sealed again under a new number each time that
+ * an authenticated Finished of the origin server comes again, as dtls_own.c does for clients.
  */
 #include "net/upstream_dtls_internal.h"
+
+#include "net/loop.h"
 
 #include <openssl/crypto.h>
 #include <openssl/err.h>
@@ -20,6 +26,7 @@
 #define EXTENSION_CONNECTION_ID 54
 #define CLIENT_CID_GAP 65536u
 #define HELLO_REQUEST 0
+#define END_FINISHED 20
 #define HANDSHAKE_HEADER 12u /* RFC 6347 section 4.2.2 */
 
 /* ---- the extension ---- */
@@ -103,6 +110,27 @@ static size_t seal_again(struct session *session, const struct record_view *view
     return len;
 }
 
+/* The number of a record of ours in the clear, or a Finished that ends a resumed handshake. */
+static void note_flight(struct session *session, const struct record_view *view)
+{
+    struct dtls_end *end = session->dtls;
+    struct record_crypto *crypto = session->upstream->dtls_box->crypto;
+    uint8_t content[64];
+    size_t len = 0;
+
+    if (view->epoch == 0) {
+        end->flight.next_plain = view->number + 1;
+    } else if (end->has_keys && view->type == CONTENT_HANDSHAKE &&
+               SSL_session_reused(end->ssl) == 1 && view->payload_len <= sizeof content &&
+               records_open_own(crypto, &end->records, view, content, &len) &&
+               len == sizeof end->flight.finished) {
+        memcpy(end->flight.finished, content, len);
+        end->flight.is_kept = true;
+        end->flight.first_ms = end->flight.sent_ms = loop_now_ms(session->upstream->loop);
+    }
+    OPENSSL_cleanse(content, sizeof content);
+}
+
 void client_dtls_put_openssl(struct session *session, const uint8_t *data, size_t len)
 {
     struct dtls_end *end = session->dtls;
@@ -115,6 +143,7 @@ void client_dtls_put_openssl(struct session *session, const uint8_t *data, size_
     for (size_t left = len; !end->is_open && record_parse(at, left, 0, &view);
          at += view.whole_len, left -= view.whole_len) {
         bool is_ours = view.epoch != 0 && note_openssl_record(session, &view);
+        note_flight(session, &view);
         if (view.whole_len + RECORD_OVERHEAD_MAX > capacity - used) {
             break;
         }
@@ -167,12 +196,53 @@ static void put_alert(struct session *session, uint8_t description)
     (void)seal_and_put(session, CONTENT_ALERT, alert, sizeof alert, &status);
 }
 
+static void drop_end_flight(struct dtls_end *end)
+{
+    OPENSSL_cleanse(end->flight.finished, sizeof end->flight.finished);
+    end->flight.is_kept = false;
+}
+
+/* The origin server has not got it: its Finished comes again. */
+static void repeat_end_flight(struct session *session)
+{
+    struct dtls_end *end = session->dtls;
+    struct end_flight *flight = &end->flight;
+    uint8_t *out = session->upstream->dtls_box->sealed;
+    uint64_t now_ms = loop_now_ms(session->upstream->loop);
+    enum upstream_status status;
+
+    if (now_ms - flight->first_ms >= DTLS_FLIGHT_MS || flight->next_plain >> 48 != 0) {
+        drop_end_flight(end);
+        return;
+    }
+    if (now_ms - flight->sent_ms < DTLS_FLIGHT_PAUSE_MS) {
+        return;
+    }
+    static const uint8_t change[] = {CONTENT_CHANGE_CIPHER_SPEC, 0xfe, 0xfd, 0, 0};
+    memcpy(out, change, sizeof change);
+    for (unsigned i = 0; i < 6; i++) {
+        out[5 + i] = (uint8_t)(flight->next_plain >> (8 * (5 - i)));
+    }
+    out[11] = 0;
+    out[12] = out[13] = 1;
+    size_t used = DTLS_RECORD_HEADER + 1u;
+    size_t sealed =
+        records_seal(session->upstream->dtls_box->crypto, &end->records, CONTENT_HANDSHAKE,
+                     flight->finished, sizeof flight->finished, out + used);
+    flight->next_plain++;
+    flight->sent_ms = now_ms;
+    if (sealed > 0) {
+        (void)client_dtls_put(session, out, used + sealed, &status);
+    }
+}
+
 /* @p data is authentic; borrowed. */
 static void take_end_content(struct session *session, uint8_t type, const uint8_t *data, size_t len)
 {
     session_heard(session);
     switch (type) {
     case CONTENT_APPLICATION_DATA:
+        drop_end_flight(session->dtls);
         client_message_input(session, data, len);
         break;
     case CONTENT_ALERT:
@@ -181,6 +251,9 @@ static void take_end_content(struct session *session, uint8_t type, const uint8_
     case CONTENT_HANDSHAKE:
         if (len >= HANDSHAKE_HEADER && data[0] == HELLO_REQUEST) {
             put_alert(session, SSL_AD_NO_RENEGOTIATION);
+        } else if (len >= HANDSHAKE_HEADER && data[0] == END_FINISHED &&
+                   session->dtls->flight.is_kept) {
+            repeat_end_flight(session);
         }
         break;
     default:

@@ -36,6 +36,7 @@
 
 struct raw_keys;
 struct ssl_ctx_st;
+struct ssl_session_st;
 struct ssl_st;
 struct x509_store_ctx_st;
 struct x509_st;
@@ -97,6 +98,8 @@ struct session_kind {
     bool (*is_almost_up)(const struct session *session);
     /* It takes no more for now; it is due again when it does. */
     bool (*is_full)(const struct session *session);
+    /* Adds what a list shows of it, borrowed from @p session. NULL: nothing. */
+    void (*look)(const struct session *session, struct upstream_view *ret_view);
 };
 
 extern const struct session_kind session_kind_coap;
@@ -156,6 +159,9 @@ struct place {
     struct timer timer;
     bool is_due;
     bool is_probed; /* a Ping goes out on the session that is being made */
+    /* To resume on our DTLS until then; NULL: a full handshake. */
+    struct ssl_session_st *resumable;
+    uint64_t resumable_until_ms;
 };
 
 struct upstream {
@@ -273,6 +279,11 @@ void place_work(struct place *place);
 
 /** Tells the owner, who ends no request then, that the host of @p place has been heard of. */
 void place_tell_heard(const struct place *place);
+
+/* ---- upstream_dtls.c ---- */
+
+/** The next handshake with @p place is a full one; frees what it was to resume. Cannot fail. */
+void client_dtls_forget(struct place *place);
 
 /* ---- upstream_session.c ---- */
 

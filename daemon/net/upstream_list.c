@@ -33,6 +33,9 @@ size_t upstream_list(const struct upstream *upstream, size_t skip, struct upstre
             .waiting = place->waiting.count,
             .failures = place->failures,
         };
+        if (place->session != NULL && place->session->kind->look != NULL) {
+            place->session->kind->look(place->session, &ret_views[count - 1]);
+        }
     }
     return count;
 }

@@ -197,6 +197,7 @@ static void note_pool_counters(struct origin_side *side)
     struct metrics *metrics = &side->context.metrics;
     metric_set(&metrics->upstream_sessions, metric_get(&counters->sessions));
     metric_set(&metrics->upstream_sessions_opened, metric_get(&counters->sessions_opened));
+    metric_set(&metrics->upstream_sessions_resumed, metric_get(&counters->sessions_resumed));
     metric_set(&metrics->upstream_sessions_lost, metric_get(&counters->sessions_lost));
     metric_set(&metrics->upstream_handshakes_failed, metric_get(&counters->handshake_failures));
     metric_set(&metrics->upstream_requests_repeated, metric_get(&counters->requests_repeated));

@@ -611,6 +611,36 @@ def test_upstream_sessions_are_shown(start, path):
     [item] = items(path + "2", "upstreams")
     assert (item["scheme"], item["origin"]) == ("coap+tcp", "127.0.0.1:%d" % port)
     assert (item["state"], item["in_flight"], item["failures"]) == ("ready", 0, 0)
+    assert (item["suite"], item["cid"], item["resumed"]) == ("-", "-", False)
+    front.stop_cleanly()
+
+
+@pytest.mark.parametrize("cid_bytes", [0, 6])
+def test_sessions_on_dtls_upstream_are_shown(start, path, tmp_path, cid_bytes):
+    """Control: upstreams, for a target on coaps that is another proxy here: its suite, the
+    id that it has given, and whether it was resumed, which is counted."""
+    keys = tmp_path / "keys"
+    keys.write_text("front:736573616d65\n")
+    keys.chmod(0o600)
+    running = start("--listen", "coaps://127.0.0.1:0", "--set", "proxy.workers=1", "--set",
+                    "tls.psk-file=%s" % keys, "--set", "tls.cid-bytes=%d" % cid_bytes)
+    front = Proxy("--set", "admin.socket=%s2" % path, "--set", "proxy.workers=1", "--set",
+                  "upstream.psk-identity=front", "--set", "upstream.psk-key=736573616d65",
+                  "--set", "upstream.engine=native", "--set", "upstream.idle-timeout=1s",
+                  listen=("127.0.0.1",))
+    uri = b"coaps://127.0.0.1:%d/" % running.port("coaps")
+    with front.client() as client:
+        for is_resumed in (False, True):
+            assert client.ask([(35, uri)]).code_text == "4.04"
+            [item] = items(path + "2", "upstreams")
+            if item["suite"] != "-":  # else its idle time is over already
+                assert re.fullmatch("[0-9a-f]{%d}" % (2 * cid_bytes) if cid_bytes else "-",
+                                    item["cid"])
+                assert "AES" in item["suite"] or "CHACHA" in item["suite"].upper()
+                assert item["resumed"] is is_resumed
+            wait_until(lambda: items(path + "2", "upstreams")[0]["state"] == "none")
+    stats = {row["name"]: row["value"] for row in items(path + "2", "stats")}
+    assert (stats["upstream_sessions_opened"], stats["upstream_sessions_resumed"]) == (2, 1)
     front.stop_cleanly()
 
 

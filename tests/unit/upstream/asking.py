@@ -119,7 +119,7 @@ class Asker:
         word, *numbers = line.split()
         assert word == "counters", line
         names = ("sessions", "opened", "failures", "lost", "repeated", "backed_off",
-                 "unopened")
+                 "unopened", "resumed")
         return dict(zip(names, map(int, numbers)))
 
     def use_key(self, key=KEY, identity="me"):

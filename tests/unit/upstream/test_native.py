@@ -20,12 +20,12 @@ import time
 
 import pytest
 
-from asking import KEY, s_server
-from coap_server import ADDRESS, PATIENCE_S, at, free_ports
+from asking import KEY, ask_until_up, s_server
+from coap_server import ADDRESS, PATIENCE_S, CoapServer, at, free_ports
 
 CID_SERVER = os.environ.get("CID_SERVER")
 GNUTLS_SERVER = shutil.which("coap-server-gnutls")
-ALERT, HANDSHAKE, APPLICATION_DATA, TLS12_CID = 21, 22, 23, 25
+CHANGE_CIPHER_SPEC, ALERT, HANDSHAKE, APPLICATION_DATA, TLS12_CID = 20, 21, 22, 23, 25
 PSK = ("-nocert", "-psk", KEY.hex(), "-psk_identity", "me")
 MBED_SUITES = ("TLS-PSK-WITH-AES-128-CCM-8", "TLS-PSK-WITH-AES-128-GCM-SHA256",
                "TLS-PSK-WITH-AES-256-GCM-SHA384", "TLS-PSK-WITH-CHACHA20-POLY1305-SHA256",
@@ -254,6 +254,91 @@ def test_lost_flights(asker, keyed, direction, condition):
         assert asker.ask("dtls", relay.place).startswith("response 2.05")
         assert losing.left == 0
         assert asker.counters()["opened"] == 1
+
+
+def await_no_session(asker):
+    asker.await_counters(lambda counters: counters["sessions"] == 0)
+
+
+@pytest.mark.parametrize("how, resumed", [
+    ((), 2), (("-no_ticket",), 2), (("-no_ticket", "-no_cache"), 0)],
+    ids=["ticket", "session-id", "none"])
+@pytest.mark.parametrize("with_key", [True, False], ids=["key", "certificate"])
+def test_a_session_is_resumed(start_asker, authority, how, resumed, with_key):
+    """RFC 5246 section 7.3, RFC 5077: after an idle time, without another key exchange where the
+    server offers that; each session has data."""
+    asker = start_asker("--idle", "50")
+    path = authority.make("resumed", "IP:" + ADDRESS)
+    arguments = PSK if with_key else ("-cert", path + ".pem", "-key", path + ".key")
+    with openssl_server(*arguments, *how) as (place, server):
+        if with_key:
+            asker.use_key()
+        else:
+            asker.use_certificates(authority.pem)
+        for number in range(3):
+            words = b"answer %d" % number
+            assert ask_and_answer(asker, place, server, words) == "response 2.05 8 " + \
+                words.decode()
+            await_no_session(asker)
+        counters = asker.counters()
+        assert (counters["opened"], counters["resumed"], counters["failures"]) == (3, resumed, 0)
+
+
+def is_change_of_cipher(datagram):
+    """The client's last flight of a resumed handshake; in a full one it is in a datagram that
+    begins with the key exchange."""
+    return datagram[0] == CHANGE_CIPHER_SPEC
+
+
+def numbers_of(datagram):
+    return [(epoch, int.from_bytes(record[5:11], "big")) for _, epoch, record in records_of(datagram)]
+
+
+def test_the_last_flight_of_a_resumed_session_is_lost(start_asker, keyed):
+    """RFC 6347 section 4.2.4: the client sends last, and repeats it under new numbers when the server
+    repeats its own. libcoap's server does not answer requests that overtake a Finished: they are
+    lost, too."""
+    flights = []
+
+    def up(data):
+        if is_change_of_cipher(data):
+            flights.append(data)
+        return [] if len(flights) == 1 else [data]
+
+    asker = start_asker("--idle", "50", "--silence", "60000", "--ack-timeout", "6000")
+    asker.use_key()
+    with Relay(keyed.secure, up=up) as relay:
+        assert asker.ask("dtls", relay.place).startswith("response 2.05")
+        await_no_session(asker)
+        assert not flights
+        assert asker.ask("dtls", relay.place).startswith("response 2.05")
+        first, second = map(numbers_of, flights[:2])
+        assert [epoch for epoch, _ in second] == [0, 1]
+        assert all(new > old for old, new in zip(first, second))
+        counters = asker.counters()
+        assert (counters["opened"], counters["resumed"], counters["lost"]) == (2, 1, 0)
+
+
+def test_other_credentials_resume_nothing(start_asker, keyed):
+    """A session is the same client: with another identity it is forgotten."""
+    asker = start_asker("--idle", "50")
+    for identity, resumed in (("me", 0), ("me", 1), ("you", 1), ("you", 2)):
+        asker.use_key(identity=identity)
+        assert asker.ask("dtls", keyed.secure).startswith("response 2.05")
+        await_no_session(asker)
+        assert asker.counters()["resumed"] == resumed
+
+
+def test_a_server_that_has_forgotten(start_asker):
+    """A ticket of the server before it, which was started anew: a full handshake, and no failure."""
+    asker = start_asker("--idle", "50")
+    asker.use_key()
+    port = free_ports()
+    for _ in range(2):
+        with CoapServer("-k", KEY.decode(), port=port) as server:
+            assert ask_until_up(asker, "dtls", server.secure).startswith("response 2.05")
+            await_no_session(asker)
+    assert asker.counters()["resumed"] == 0
 
 
 def test_lost_requests_and_answers(asker, keyed):

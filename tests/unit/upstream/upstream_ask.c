@@ -51,7 +51,7 @@ static struct upstream_options options = {
     .message_bytes = 65536,
     .seed = 1,
 };
-static uint32_t max_retransmit = 4;
+static uint32_t max_retransmit = 4, ack_timeout_ms = 300;
 static uint32_t is_native, has_openssl_records;
 static unsigned many_left, many_count, many_good;
 static unsigned long fails_after;
@@ -202,7 +202,7 @@ static struct upstream_request *ask(char **words, size_t payload_len, bool is_on
     }
     all = asked;
     struct upstream_target target = {.credentials = credentials,
-                                     .ack_timeout_ms = 300,
+                                     .ack_timeout_ms = ack_timeout_ms,
                                      .ack_random_factor = 150,
                                      .max_retransmit = max_retransmit};
     struct message_writer writer = {.buffer = asked->bytes, .capacity = sizeof asked->bytes};
@@ -270,9 +270,9 @@ static void print_counters(void)
 {
     const struct upstream_counters *c = upstream_counters(upstream);
     printf("counters %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64
-           " %" PRIu64 "\n",
+           " %" PRIu64 " %" PRIu64 "\n",
            c->sessions, c->sessions_opened, c->handshake_failures, c->sessions_lost,
-           c->requests_repeated, c->backed_off, c->records_unopened);
+           c->requests_repeated, c->backed_off, c->records_unopened, c->sessions_resumed);
 }
 
 static void handle(char *line)
@@ -362,6 +362,7 @@ int main(int argc, char **argv)
         {"--message", &options.message_bytes},
         {"--silence", &options.silence_ms},
         {"--retransmit", &max_retransmit},
+        {"--ack-timeout", &ack_timeout_ms},
         {"--native", &is_native},
         {"--openssl-records", &has_openssl_records},
     };
