@@ -15,6 +15,7 @@ import pytest
 from admin_wire import http, http_place, parse_metrics, value_of
 from coap_wire import PATIENCE_S, Origin
 from conftest import UNHURRIED
+from ports import free_port
 from processes import Proxy, program, run_criproxyd, wait_until
 
 VERSION = run_criproxyd("--version").stdout
@@ -342,3 +343,52 @@ def test_a_reload_ends_the_session_of_a_key_that_is_gone(folder, tmp_path, schem
             wait_until(lambda: [row["state"] for row in running.sessions()] == ["closed"])
     front.stop_cleanly()
     running.stop_cleanly()
+
+
+# OpenSSL's and GnuTLS's servers: how they are started, and how they tell that both have shown keys.
+SERVERS = {
+    "s_server": (
+        lambda scheme, port: [
+            "openssl", "s_server", "-accept", "127.0.0.1:%d" % port, "-cert", "own.pem", "-key",
+            "own.key", "-Verify", "1", "-enable_server_rpk", "-enable_client_rpk",
+            *(("-dtls1_2", "-cipher", MANDATORY) if scheme == "coaps" else ("-alpn", "coap"))],
+        {scheme: b"Client-to-server raw public key negotiated" for scheme in SCHEMES}),
+    "gnutls-serv": (
+        lambda scheme, port: [
+            "gnutls-serv", "--port", str(port), "--require-client-cert",
+            *(("--udp",) if scheme == "coaps" else ("--alpn=coap",)), "--priority",
+            "NORMAL:-CTYPE-ALL:+CTYPE-CLI-RAWPK:+CTYPE-SRV-RAWPK%s"
+            % (":-VERS-ALL:+VERS-DTLS1.2" if scheme == "coaps" else ""),
+            "--rawpkfile", "own.pub", "--rawpkkeyfile", "own.key"],
+        # On DTLS it does not say what it takes, which is nothing else.
+        {"coaps+tcp": b"Certificate type: Raw Public Key", "coaps": b"received[0001"}),
+}
+
+
+@with_raw_keys
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("name", SERVERS)
+def test_servers_of_other_libraries(folder, tmp_path, name, scheme):
+    """SEC-3: Both show raw keys, and both check them: servers that are no proxies of ours. They do not
+    speak CoAP, so that the end of the handshake is what is awaited."""
+    command, wanted = SERVERS[name]
+    if not shutil.which(command(scheme, 0)[0]):
+        pytest.skip("%s is not installed" % name)
+    port = free_port()
+    said = tmp_path / "said"
+    with open(said, "wb") as output:
+        process = subprocess.Popen(command(scheme, port), cwd=folder, stdin=subprocess.PIPE,
+                                   stdout=output, stderr=subprocess.STDOUT)
+    front = Proxy(*UNHURRIED, "--set", "upstream.back-off=100ms", *settings(
+        folder, "upstream", raw_key="meter.key", server_keys="here"), listen=("127.0.0.1",))
+    try:
+        with front.client() as client:
+            def asked():
+                client.send(client.make([(PROXY_URI, (CORE % (scheme, port)).encode())]).encode())
+                return wanted[scheme] in said.read_bytes()
+            wait_until(asked, lambda: said.read_bytes()[-1000:])
+    finally:
+        process.kill()
+        process.wait()
+        process.stdin.close()
+        front.stop_cleanly()
