@@ -40,13 +40,14 @@ static bool add_entry(struct engine *engine, const struct cache_entry *entry,
 {
     const struct representation held = cache_entry_get(&engine->fetch.cache, entry);
     uint64_t now_ms = context_now_ms(&engine->context);
+    uint32_t cap_s = engine->context.config->cache_max_age / 1000;
     char text[1024];
     json_begin(out);
     json_text(out, "target", target_format(target, text, sizeof(text)));
     json_text(out, "state",
-              entry->is_invalid || entry->is_superseded       ? "to be validated"
-              : freshness_is_fresh(&held, UINT32_MAX, now_ms) ? "fresh"
-                                                              : "stale");
+              entry->is_invalid || entry->is_superseded  ? "to be validated"
+              : freshness_is_fresh(&held, cap_s, now_ms) ? "fresh"
+                                                         : "stale");
     json_uint(out, "bytes", held.payload.len);
     json_uint(out, "age_s", (now_ms - held.received_ms) / 1000);
     json_uint(out, "max_age_s", held.max_age_s);

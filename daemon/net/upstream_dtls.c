@@ -129,14 +129,16 @@ bool client_dtls_put(struct session *session, const uint8_t *data, size_t len,
     return true; /* the network has lost it */
 }
 
-/* Errors that the kernel keeps: the next read or write tells of each. */
+/* Errors that the kernel keeps: the next read or write tells of each. The rest stays readable. */
 static void drain_errors(struct session *session)
 {
     uint8_t control[512];
-    struct msghdr message = {.msg_control = control, .msg_controllen = sizeof control};
 
-    while (recvmsg(session->dtls->fd, &message, MSG_ERRQUEUE | MSG_DONTWAIT) >= 0) {
-        message = (struct msghdr){.msg_control = control, .msg_controllen = sizeof control};
+    for (unsigned i = 0; i < READS_MAX; i++) {
+        struct msghdr message = {.msg_control = control, .msg_controllen = sizeof control};
+        if (recvmsg(session->dtls->fd, &message, MSG_ERRQUEUE | MSG_DONTWAIT) < 0) {
+            return;
+        }
     }
 }
 

@@ -278,6 +278,7 @@ static void test_displaced(void **state)
 static void test_cached(void **state)
 {
     static const char *const settings[] = {"cache.max-bytes=1MiB", NULL};
+    static const char *const capped[] = {"cache.max-bytes=1MiB", "cache.max-age=15s", NULL};
     struct replay replay;
     (void)state;
     replay_start(&replay, settings);
@@ -290,6 +291,10 @@ static void test_cached(void **state)
     assert_list(&replay, inspect_cache, "*://*", OF_NAME_X OF_NAME_Y OF_ADDRESS);
     assert_list(&replay, inspect_cache, "*://h", OF_NAME_X OF_NAME_Y);
     assert_list(&replay, inspect_cache, "coaps://*", "");
+    replay_reload(&replay, capped);
+    assert_list(&replay, inspect_cache, "*://192.0.2.5",
+                ENTRY("coap://192.0.2.5:5683/z", "stale", "1", "60", "false"));
+    replay_reload(&replay, settings);
     assert_string_equal(list(&replay, inspect_cache_flush, "*://h"), "{\"flushed\":2}\n");
     assert_list(&replay, inspect_cache, "*://*", OF_ADDRESS);
     assert_string_equal(list(&replay, inspect_cache_flush, "*://h"), "{\"flushed\":0}\n");
