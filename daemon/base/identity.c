@@ -214,11 +214,6 @@ bool identity_is_known(const struct identity *identity)
     return identity != NULL && identity->kind != IDENTITY_NONE;
 }
 
-bool identity_is_distinct(const struct identity *identity)
-{
-    return identity_is_known(identity) && identity->names_len > 0 && !identity->lacks_names;
-}
-
 bool identity_has_name(const struct identity *identity, enum identity_kind kind, const char *name)
 {
     if (!identity_is_known(identity) || identity->kind != kind) {

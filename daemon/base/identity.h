@@ -102,12 +102,6 @@ bool identity_unescape(const char *name, char *ret_bytes, size_t capacity);
 bool identity_is_known(const struct identity *identity);
 
 /**
- * Whether the names belong to this peer alone; false for NULL, for a certificate without a name
- * that is text, and for one with more names than are kept.
- */
-bool identity_is_distinct(const struct identity *identity);
-
-/**
  * Whether it is of @p kind and @p name (escaped as names are) is one of its names, byte for byte.
  * False for NULL.
  */

@@ -252,6 +252,30 @@ static void receive(const struct arrival *arrival)
     }
 }
 
+/*
+ * Whether a datagram in the clear from @p remote is looked at; one that is not has been
+ * counted, and nothing is sent: its source address may be forged.
+ */
+static bool admit_datagram(struct client_side *side, const struct address *remote)
+{
+    /* A flood comes from few addresses, or from none twice: the last one is worth a look. */
+    if (side->admitted_epoch == side->context.policy_epoch &&
+        address_same_host(&side->admitted, remote)) {
+        return true;
+    }
+    const struct access_client client = access_client_of(remote, CRI_SCHEME_COAP, NULL);
+    if (access_standing(side->context.config->access, &client) == STANDING_NONE) {
+        const struct refusal_note note = {
+            .client = remote, .kind = REFUSAL_POLICY, .word = "policy.clients"};
+        metric_add(&side->context.metrics.datagrams_refused, 1);
+        refusals_log(&side->refusals, &note, "datagram_refused");
+        return false;
+    }
+    side->admitted = *remote;
+    side->admitted_epoch = side->context.policy_epoch;
+    return true;
+}
+
 static void datagram_on_datagram(void *context, struct udp_socket *socket,
                                  const struct datagram *datagram)
 {

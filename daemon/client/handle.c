@@ -13,6 +13,7 @@
 #include "client/scan.h"
 #include "client/serve.h"
 #include "client/side.h"
+#include "client/stream.h"
 #include "client/trace.h"
 #include "coap/option.h"
 #include "context/target.h"
@@ -296,7 +297,8 @@ struct incoming {
 static void refuse_request(struct client_side *side, struct incoming *incoming,
                            const struct problem *problem)
 {
-    trace_refused(side, incoming->leg, incoming->found, incoming->message, problem);
+    trace_answered(side, incoming->leg, incoming->found, incoming->message, problem,
+                   reason_row(problem->reason)->code);
     /* Nothing was done, so refusing it twice does no harm: the store for unsafe requests is
      * for those that did something (MSG-17). */
     incoming->leg->is_safe = true;
@@ -574,7 +576,7 @@ static struct question question_of(const struct client_side *side, struct incomi
         .needs_echo = needs_echo,
         .is_registration =
             incoming->options.observe.data != NULL && registration_is_one(side, &incoming->options),
-        .takes_blocks = leg_takes_blocks(leg),
+        .takes_blocks = stream_takes_blocks(leg),
         .is_not_from_cache = (leg->cache_wish & LEG_NO_CACHE) != 0,
         .is_not_stored = (leg->cache_wish & LEG_NO_STORE) != 0,
         .is_only_from_cache = (leg->cache_wish & LEG_ONLY_IF_CACHED) != 0,

@@ -14,10 +14,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #define DEFAULT_MAX_AGE_S 60u
-#define DATE_MAX_S UINT64_C(253402300799) /* the end of the year 9999 */
 
 void http_put(struct http_text *text, const char *format, ...)
 {
@@ -31,22 +29,6 @@ void http_put(struct http_text *text, const char *format, ...)
     } else {
         text->len += (size_t)len;
     }
-}
-
-/* Not strftime(): its names are those of the locale. */
-void http_date_format(uint64_t seconds, char text[HTTP_DATE_BYTES])
-{
-    static const char days[][4] = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
-    static const char months[][4] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
-                                     "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
-    time_t at = (time_t)(seconds < DATE_MAX_S ? seconds : DATE_MAX_S);
-    struct tm tm = {0};
-    (void)gmtime_r(&at, &tm);
-    /* The remainders change nothing, but a compiler sees by them that it all fits. */
-    (void)snprintf(text, HTTP_DATE_BYTES, "%.3s, %02u %.3s %04u %02u:%02u:%02u GMT",
-                   days[tm.tm_wday], (unsigned)tm.tm_mday % 100u, months[tm.tm_mon],
-                   (unsigned)(tm.tm_year + 1900) % 10000u, (unsigned)tm.tm_hour % 100u,
-                   (unsigned)tm.tm_min % 100u, (unsigned)tm.tm_sec % 100u);
 }
 
 void http_put_start(struct http_text *text, const struct config *config, const char *date,

@@ -312,12 +312,6 @@ static const struct field_row fields[] = {
     {"access-control-request-method", take_asked_method},
 };
 
-void http_ask_init(struct http_ask *ask, const struct config *config, struct bytes via_token)
-{
-    *ask = (struct http_ask){
-        .config = config, .why = "", .accept = MEDIA_NONE, .via_token = via_token};
-}
-
 void http_ask_field(void *context, struct bytes name, struct bytes value)
 {
     for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {

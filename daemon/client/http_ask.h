@@ -54,9 +54,6 @@ struct http_ask {
     struct bytes via_token;       /* of this process: seen in Via it is a loop */
 };
 
-/** Before a head is parsed. @p config and @p via_token are borrowed as long as the struct. */
-void http_ask_init(struct http_ask *ask, const struct config *config, struct bytes via_token);
-
 /** A field of the head, borrowed: an http_parse_calls.on_field whose context is the struct. */
 void http_ask_field(void *context, struct bytes name, struct bytes value);
 

@@ -7,6 +7,7 @@
 #include "client/http_token.h"
 #include "client/side.h"
 #include "coap/block.h"
+#include "coap/media.h"
 #include "coap/option.h"
 #include "conf/config.h"
 #include "net/entropy.h"
@@ -14,6 +15,7 @@
 #include <cri/cri.h>
 #include <cri/uri.h>
 #include <stdlib.h>
+#include <time.h>
 
 /* --- http exchange ------------------------------------------------------ */
 
@@ -103,33 +105,6 @@ static struct bytes http_exchange_options(const struct http_exchange *exchange,
                                {number + skip, sizeof(number) - skip}};
     message_writer_options(&writer, options, is_kept_for_block, &own);
     return (struct bytes){buffer, writer.overflow ? 0 : writer.len};
-}
-
-bool http_reply_block2(const struct reply *reply, struct block *ret_block)
-{
-    struct bytes value;
-    if (reply->has_block2) {
-        const uint8_t number[] = {(uint8_t)(reply->block2 >> 16), (uint8_t)(reply->block2 >> 8),
-                                  (uint8_t)reply->block2};
-        *ret_block = block_of((struct bytes){number, sizeof(number)});
-        return true;
-    }
-    if (!option_find(reply->options, OPTION_block2, &value)) {
-        return false;
-    }
-    *ret_block = block_of(value);
-    return true;
-}
-
-struct http_tag http_reply_tag(const struct reply *reply)
-{
-    struct http_tag tag = {.len = 0};
-    struct bytes value;
-    if (option_find(reply->options, OPTION_etag, &value) && value.len <= HTTP_TAG_LEN) {
-        tag.len = (uint8_t)value.len;
-        memcpy(tag.bytes, value.data, value.len);
-    }
-    return tag;
 }
 
 /* --- http body ---------------------------------------------------------- */
@@ -319,6 +294,25 @@ static const struct http_parse_calls parse_calls = {
 
 /* --- dates ----------------------------------------------------------------------- */
 
+#define DATE_MAX_S UINT64_C(253402300799) /* the end of the year 9999 */
+
+/* @p seconds since 1970 as an HTTP-date in @p text; the last one that fits for what has more than
+ * four digits of years. Not strftime(): its names are those of the locale. */
+static void http_date_format(uint64_t seconds, char text[HTTP_DATE_BYTES])
+{
+    static const char days[][4] = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
+    static const char months[][4] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
+                                     "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
+    time_t at = (time_t)(seconds < DATE_MAX_S ? seconds : DATE_MAX_S);
+    struct tm tm = {0};
+    (void)gmtime_r(&at, &tm);
+    /* The remainders change nothing, but a compiler sees by them that it all fits. */
+    (void)snprintf(text, HTTP_DATE_BYTES, "%.3s, %02u %.3s %04u %02u:%02u:%02u GMT",
+                   days[tm.tm_wday], (unsigned)tm.tm_mday % 100u, months[tm.tm_mon],
+                   (unsigned)(tm.tm_year + 1900) % 10000u, (unsigned)tm.tm_hour % 100u,
+                   (unsigned)tm.tm_min % 100u, (unsigned)tm.tm_sec % 100u);
+}
+
 const char *front_date(struct http_front *front)
 {
     struct http_fronts *fronts = fronts_of(front);
@@ -346,11 +340,6 @@ void front_end_exchange(struct http_front *front, bool keeps_alive)
     }
     front->state = FRONT_HEAD;
     stream_pause(stream, false);
-}
-
-void front_send_text(struct http_front *front, const struct http_text *text)
-{
-    stream_send_bytes(front->stream, text->data, text->len);
 }
 
 void front_put_length(struct http_text *text, size_t len, bool keeps_alive)
@@ -389,7 +378,7 @@ void front_refuse(struct http_front *front, int status, const char *why, const c
     if (!is_head) {
         http_put(&text, "%s\n", why);
     }
-    front_send_text(front, &text);
+    stream_send_bytes(front->stream, text.data, text.len);
     front_end_exchange(front, keeps_alive);
 }
 
@@ -514,7 +503,7 @@ static void answer_preflight(struct http_front *front, const struct http_ask *as
              "Access-Control-Allow-Headers: Accept, Authorization, Cache-Control, Content-Type, "
              "If-Match, If-None-Match\r\nAccess-Control-Max-Age: 600\r\n%s\r\n",
              keeps_alive ? "" : "Connection: close\r\n");
-    front_send_text(front, &text);
+    stream_send_bytes(front->stream, text.data, text.len);
     front_end_exchange(front, keeps_alive);
 }
 
@@ -574,7 +563,12 @@ static size_t take_head(struct http_front *front, struct bytes input)
         return 0;
     }
     const char *via = process_token();
-    http_ask_init(&ask, config, (struct bytes){(const uint8_t *)via, strlen(via)});
+    ask = (struct http_ask){
+        .config = config,
+        .why = "",
+        .accept = MEDIA_NONE,
+        .via_token = {(const uint8_t *)via, strlen(via)},
+    };
     /* cppcheck-suppress autoVariables ; it is taken back below */
     front->ask = &ask;
     int parsed = status == HTTP_HEAD_GOOD
@@ -664,11 +658,6 @@ int http_fronts_init(struct http_fronts *fronts, uint64_t bytes_max, uint64_t se
                              bytes_max, ACCOUNT_IPV6_BITS, seed);
 }
 
-void http_fronts_clear(struct http_fronts *fronts)
-{
-    account_book_clear(&fronts->bodies);
-}
-
 /* --- for the stream ---------------------------------------------------------------------- */
 
 struct http_front *http_front_new(struct stream *stream)
@@ -694,7 +683,7 @@ void http_front_free(struct http_front *front)
     front_leave_ready(front);
     drop_body(front);
     free(front->exchange);
-    http_parse_free(front->parse);
+    free(front->parse);
     free(front);
 }
 

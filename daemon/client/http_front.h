@@ -40,11 +40,8 @@ struct http_fronts {
     char date[HTTP_DATE_BYTES]; /* which is that of answers */
 };
 
-/** @param bytes_max block.bodies-bytes. @return 0 or -ENOMEM; free with http_fronts_clear(). */
+/** @param bytes_max block.bodies-bytes. @return 0 or -ENOMEM; clear the book of bodies. */
 int http_fronts_init(struct http_fronts *fronts, uint64_t bytes_max, uint64_t seed);
-
-/** When there are no connections any more; takes a zeroed struct. */
-void http_fronts_clear(struct http_fronts *fronts);
 
 /** @return NULL without memory; free with http_front_free(). @p stream is borrowed. */
 struct http_front *http_front_new(struct stream *stream);
@@ -122,19 +119,9 @@ struct http_exchange {
     uint8_t options[]; /* of the CoAP request, encoded */
 };
 
-/** Which block of its body an answer has; false where it is whole. */
-bool http_reply_block2(const struct reply *reply, struct block *ret_block);
-
-/** The ETag of an answer; of length 0 where it has none. */
-struct http_tag http_reply_tag(const struct reply *reply);
-
 /** Appends as printf does; an error, also what does not fit, sets is_full. */
 void http_put(struct http_text *text, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-
-/** @p seconds since 1970 as an HTTP-date in @p text; the last one that fits for what has more than
- * four digits of years. */
-void http_date_format(uint64_t seconds, char text[HTTP_DATE_BYTES]);
 
 /**
  * The first lines of an answer: status, Date, Via, and what keeps browsers from misusing it. Cannot

@@ -45,9 +45,6 @@ void front_make_ready(struct http_front *front);
 /** Now, as an HTTP-date; borrowed, until the next second. */
 const char *front_date(struct http_front *front);
 
-/** The head of an answer is sent to the client; copied. */
-void front_send_text(struct http_front *front, const struct http_text *text);
-
 /** The fields that say how long the answer is, and the end of its head. */
 void front_put_length(struct http_text *text, size_t len, bool keeps_alive);
 

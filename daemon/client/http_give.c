@@ -53,6 +53,18 @@ static void want_block_after(struct http_front *front, const struct block *block
     front_make_ready(front);
 }
 
+/* The ETag of an answer; of length 0 where it has none. */
+static struct http_tag http_reply_tag(const struct reply *reply)
+{
+    struct http_tag tag = {.len = 0};
+    struct bytes value;
+    if (option_find(reply->options, OPTION_etag, &value) && value.len <= HTTP_TAG_LEN) {
+        tag.len = (uint8_t)value.len;
+        memcpy(tag.bytes, value.data, value.len);
+    }
+    return tag;
+}
+
 /* The first block: how long the rest is, is not known. */
 static void begin_chunks(struct http_front *front, struct http_text *text,
                          const struct reply *reply, const struct block *block)
@@ -64,9 +76,26 @@ static void begin_chunks(struct http_front *front, struct http_text *text,
              exchange->is_1_0        ? "Connection: close\r\n"
              : exchange->keeps_alive ? "Transfer-Encoding: chunked\r\n"
                                      : "Transfer-Encoding: chunked\r\nConnection: close\r\n");
-    front_send_text(front, text);
+    stream_send_bytes(front->stream, text->data, text->len);
     send_chunk(front, reply->payload.data, reply->payload.len);
     want_block_after(front, block);
+}
+
+/* Which block of its body an answer has; false where it is whole. */
+static bool http_reply_block2(const struct reply *reply, struct block *ret_block)
+{
+    struct bytes value;
+    if (reply->has_block2) {
+        const uint8_t number[] = {(uint8_t)(reply->block2 >> 16), (uint8_t)(reply->block2 >> 8),
+                                  (uint8_t)reply->block2};
+        *ret_block = block_of((struct bytes){number, sizeof(number)});
+        return true;
+    }
+    if (!option_find(reply->options, OPTION_block2, &value)) {
+        return false;
+    }
+    *ret_block = block_of(value);
+    return true;
 }
 
 static void give_next_block(struct http_front *front, const struct reply *reply)
@@ -137,7 +166,7 @@ static void give_answer(struct http_front *front, const struct reply *reply)
     } else {
         http_put(&text, "%s\r\n", exchange->keeps_alive ? "" : "Connection: close\r\n");
     }
-    front_send_text(front, &text);
+    stream_send_bytes(front->stream, text.data, text.len);
     if (has_body) {
         stream_send_bytes(front->stream, reply->payload.data, reply->payload.len);
     }
@@ -170,7 +199,7 @@ static void begin_events(struct http_front *front)
              "Content-Type: text/event-stream\r\nCache-Control: no-store\r\n"
              "X-Accel-Buffering: no\r\n%s\r\n",
              exchange->is_1_0 ? "Connection: close\r\n" : "Transfer-Encoding: chunked\r\n");
-    front_send_text(front, &text);
+    stream_send_bytes(front->stream, text.data, text.len);
     struct client_side *side = front->stream->side;
     timer_set(&side->context.wheel, &front->timer,
               context_now_ms(&side->context) + side->context.config->http_keep_alive,

@@ -84,11 +84,6 @@ struct http_parse *http_parse_new(const struct http_parse_calls *calls, void *co
     return parse;
 }
 
-void http_parse_free(struct http_parse *parse)
-{
-    free(parse);
-}
-
 static bool parse_bytes(struct http_parse *parse, struct bytes bytes)
 {
     size_t used =
@@ -131,11 +126,6 @@ struct http_parse *http_parse_new(const struct http_parse_calls *calls, void *co
     (void)calls;
     (void)context;
     return NULL; /* the connection is refused; the configuration names no such listener */
-}
-
-void http_parse_free(struct http_parse *parse)
-{
-    (void)parse;
 }
 
 int http_parse_head(struct http_parse *parse, struct bytes head, struct http_line *ret_line)

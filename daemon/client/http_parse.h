@@ -27,11 +27,8 @@ struct http_parse_calls {
     bool (*on_body)(void *context, struct bytes piece);
 };
 
-/** @return NULL without memory; free with http_parse_free(). */
+/** @return NULL without memory; free with free(). */
 struct http_parse *http_parse_new(const struct http_parse_calls *calls, void *context);
-
-/** Frees it; takes NULL. */
-void http_parse_free(struct http_parse *parse);
 
 /**
  * Parse the head of the next request, all of it; on_field is called for each field.

@@ -29,16 +29,6 @@ uint64_t leg_serial(const struct client_side *side, const struct leg *leg)
     return UINT64_C(3) << 62;
 }
 
-bool leg_takes_blocks(const struct leg *leg)
-{
-    return leg->kind != LEG_STREAM || stream_takes_blocks(leg);
-}
-
-bool leg_takes_bert(const struct leg *leg)
-{
-    return leg->kind == LEG_STREAM && stream_takes_bert(leg);
-}
-
 size_t leg_message_max(const struct client_side *side, const struct leg *leg)
 {
     size_t most = (size_t)side->context.config->limits_datagram_bytes;

@@ -97,12 +97,6 @@ static inline bool leg_has_same_token(const struct leg *leg, const struct leg *o
 /** A number that no other client has had or will have: for what is kept for this one. */
 uint64_t leg_serial(const struct client_side *side, const struct leg *leg);
 
-/** Whether its client does block-wise transfers: on datagrams each does, else its CSM says so. */
-bool leg_takes_blocks(const struct leg *leg);
-
-/** Whether its client takes several blocks at once: BERT (RFC 8323 section 6). */
-bool leg_takes_bert(const struct leg *leg);
-
 /**
  * Bytes of the longest message that may be sent to the client, which is one of datagrams:
  * limits.datagram-bytes, less what the record of a session takes of them.

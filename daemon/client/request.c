@@ -365,14 +365,14 @@ static bool takes_block(const void *owner, const struct block *block)
     /* Parts of a body that an HTTP server sends are cut for each client (client/serve.h). */
     bool is_cut = transport_is_http(request->fetch->hop.scheme->transport);
     if (block->szx == BLOCK_SZX_BERT && !is_cut) {
-        return leg_takes_bert(leg);
+        return stream_takes_bert(leg);
     }
-    return leg_takes_blocks(leg);
+    return stream_takes_blocks(leg);
 }
 
 static bool does_blocks(const void *owner)
 {
-    return leg_takes_blocks(&((const struct request *)owner)->leg);
+    return stream_takes_blocks(&((const struct request *)owner)->leg);
 }
 
 const struct waiter_calls request_waiter_calls = {

@@ -142,7 +142,7 @@ static size_t piece_max(const struct client_side *side, const struct leg *leg,
 static struct block shrink(const struct leg *leg, struct block block, size_t most)
 {
     uint8_t szx = block_szx_for(most);
-    if (block.szx == BLOCK_SZX_BERT && (!leg_takes_bert(leg) || most < 1024)) {
+    if (block.szx == BLOCK_SZX_BERT && (!stream_takes_bert(leg) || most < 1024)) {
         block.szx = BLOCK_SZX_MAX; /* the same unit of 1,024 bytes */
     }
     if (block.szx != BLOCK_SZX_BERT && block.szx > szx) {
@@ -164,7 +164,7 @@ static struct block choose_block(const struct client_side *side, const struct le
 static bool is_to_be_cut(const struct client_side *side, const struct leg *leg,
                          const struct reply *reply)
 {
-    if (CODE_CLASS(reply->code) != 2 || reply->has_block2 || !leg_takes_blocks(leg)) {
+    if (CODE_CLASS(reply->code) != 2 || reply->has_block2 || !stream_takes_blocks(leg)) {
         return false;
     }
     if (leg->has_block2 && (leg->block2.num > 0 || reply->payload.len > block_size(&leg->block2))) {
@@ -346,9 +346,9 @@ static void cut_block(struct client_side *side, const struct leg *leg,
                       const struct serve_subject *subject, const struct reply *reply,
                       const struct block *block, struct reply *ret_cut)
 {
-    bool is_bad_size = (block->szx == BLOCK_SZX_BERT && !leg_takes_bert(leg)) ||
+    bool is_bad_size = (block->szx == BLOCK_SZX_BERT && !stream_takes_bert(leg)) ||
                        (leg->has_block2 && leg->block2.szx < block->szx);
-    if (CODE_CLASS(reply->code) != 2 || !leg_takes_blocks(leg) ||
+    if (CODE_CLASS(reply->code) != 2 || !stream_takes_blocks(leg) ||
         (!is_bad_size && reply_fits(side, leg, reply))) {
         /* Its later blocks are the origin server's: a body kept before is not this one. */
         struct kept_body *older =

@@ -21,6 +21,7 @@
 #include "client/http_token.h"
 #include "client/reply.h"
 #include "client/side.h"
+#include "policy/access.h"
 
 #include <stdlib.h>
 
@@ -202,6 +203,17 @@ static void on_failure(void *listener_context, const struct handshake_failure *f
 {
     const struct stream_listener *listener = listener_context;
     refusals_add_handshake(&listener->side->refusals, failure);
+}
+
+/*
+ * Whether a connection that has just been made may stay; false where policy.clients refuses the
+ * client.
+ */
+static bool admit_connection(const struct client_side *side, const struct address *remote,
+                             uint32_t scheme, const struct identity *identity)
+{
+    const struct access_client client = access_client_of(remote, scheme, identity);
+    return access_standing(side->context.config->access, &client) != STANDING_NONE;
 }
 
 static void *on_open(void *listener_context, struct conn *conn)
@@ -403,15 +415,17 @@ uint64_t stream_serial(const struct leg *leg)
 
 bool stream_takes_blocks(const struct leg *leg)
 {
-    if (leg->stream->http != NULL) {
-        return http_front_takes_blocks(leg->stream->http);
+    if (leg->kind != LEG_STREAM) {
+        return true;
     }
-    return leg->stream->endpoint.takes_blocks;
+    return leg->stream->http != NULL ? http_front_takes_blocks(leg->stream->http)
+                                     : leg->stream->endpoint.takes_blocks;
 }
 
 bool stream_takes_bert(const struct leg *leg)
 {
-    return leg->stream->http == NULL && leg->stream->endpoint.takes_blocks &&
+    return leg->kind == LEG_STREAM && leg->stream->http == NULL &&
+           leg->stream->endpoint.takes_blocks &&
            leg->stream->endpoint.peer_max > FRAME_BASE_MESSAGE_SIZE;
 }
 

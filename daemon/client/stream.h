@@ -55,10 +55,11 @@ const char *stream_host(const struct stream *stream);
 /** Counts the connections of the engine. */
 uint64_t stream_serial(const struct leg *leg);
 
-/** Whether the peer has said that it does block-wise transfers (RFC 8323 section 5.3.2). */
+/** Whether the client of @p leg does block-wise transfers: on datagrams each does, else its CSM
+ * says so. */
 bool stream_takes_blocks(const struct leg *leg);
 
-/** Whether several blocks may come at once: BERT (RFC 8323 section 6). */
+/** Whether the client of @p leg takes several blocks at once: BERT (RFC 8323 section 6). */
 bool stream_takes_bert(const struct leg *leg);
 
 /** The longest message that goes to the peer, in bytes. */

@@ -208,6 +208,26 @@ __attribute__((format(printf, 2, 3))) static void add(struct line *line, const c
     line->len += len > 0 && (size_t)len < left ? (size_t)len : left - 1;
 }
 
+/* As "hit"; static. */
+static const char *cache_answer_name(enum cache_answer answer)
+{
+    switch (answer) {
+    case CACHE_ANSWER_OFF:
+        break;
+    case CACHE_ANSWER_HIT:
+        return "hit";
+    case CACHE_ANSWER_MISS:
+        return "miss";
+    case CACHE_ANSWER_STALE:
+        return "stale";
+    case CACHE_ANSWER_VALIDATED:
+        return "validated";
+    case CACHE_ANSWER_FOLLOWS:
+        return "follows";
+    }
+    return "none";
+}
+
 /* The fields of a request with a known target. */
 static void add_way(struct line *line, const struct access_record *record, enum access_field field)
 {
@@ -688,10 +708,4 @@ void trace_answered(struct client_side *side, const struct leg *leg, const struc
     if (side->context.trace) {
         trace_short_block(side, &record, request);
     }
-}
-
-void trace_refused(struct client_side *side, const struct leg *leg, const struct target *target,
-                   const struct message *request, const struct problem *problem)
-{
-    trace_answered(side, leg, target, request, problem, reason_row(problem->reason)->code);
 }

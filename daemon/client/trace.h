@@ -97,10 +97,6 @@ void trace_hit(struct client_side *side, const struct leg *leg, const struct tar
 void trace_answered(struct client_side *side, const struct leg *leg, const struct target *target,
                     const struct message *request, const struct problem *problem, uint8_t code);
 
-/** The same with the code of the problem's reason. */
-void trace_refused(struct client_side *side, const struct leg *leg, const struct target *target,
-                   const struct message *request, const struct problem *problem);
-
 /*
  * What a request became, in words: for the trace and --explain. All text is
  * printable, bounded and NUL-terminated.

@@ -26,11 +26,6 @@ struct http_tags *http_tags_new(uint64_t seed)
     return tags;
 }
 
-void http_tags_free(struct http_tags *tags)
-{
-    free(tags);
-}
-
 /* etagc of RFC 9110 section 8.8.3, in ASCII: others are not sent back to a server. */
 static bool is_etagc(uint8_t byte)
 {

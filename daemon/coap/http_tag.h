@@ -21,12 +21,9 @@ struct http_tags;
  * An empty table.
  *
  * @param seed keeps servers from choosing tags of one hash.
- * @return NULL without memory. Free with http_tags_free().
+ * @return NULL without memory. Free with free().
  */
 struct http_tags *http_tags_new(uint64_t seed);
-
-/** Takes NULL. */
-void http_tags_free(struct http_tags *tags);
 
 /**
  * The ETag of @p value, as the field ETag has it; a longer one is remembered, in place of another.

@@ -247,6 +247,22 @@ static enum config_named kind_of(const char *text, size_t len, size_t *ret_skip)
     return CONFIG_NAMED_COUNT;
 }
 
+/* The rows of a section of options.def, which are together; NULL and 0 for another. */
+static const struct config_row *schema_section(const char *section, size_t *ret_count)
+{
+    const struct config_row *first = NULL;
+    size_t count = 0;
+
+    for (size_t i = 0; i < CONFIG_ROW_COUNT; i++) {
+        if (strcmp(config_rows[i].section, section) == 0) {
+            first = first == NULL ? &config_rows[i] : first;
+            count = (size_t)(&config_rows[i] - first) + 1;
+        }
+    }
+    *ret_count = count;
+    return first;
+}
+
 /* From a section's text, without blanks around it; UNKNOWN if it is no section. */
 static void parse_trimmed(const char *text, size_t len, struct section *section)
 {

@@ -147,21 +147,6 @@ struct config_key schema_key(const struct config_row *row)
     return key;
 }
 
-const struct config_row *schema_section(const char *section, size_t *ret_count)
-{
-    const struct config_row *first = NULL;
-    size_t count = 0;
-
-    for (size_t i = 0; i < CONFIG_ROW_COUNT; i++) {
-        if (strcmp(config_rows[i].section, section) == 0) {
-            first = first == NULL ? &config_rows[i] : first;
-            count = (size_t)(&config_rows[i] - first) + 1;
-        }
-    }
-    *ret_count = count;
-    return first;
-}
-
 const struct config_row *schema_find(const char *section, const char *key)
 {
     for (size_t i = 0; i < CONFIG_ROW_COUNT; i++) {
@@ -202,18 +187,4 @@ const char *schema_preset(const struct config_row *row, enum config_proxy_size s
         }
     }
     return row->preset;
-}
-
-bool schema_is_secret(const struct config_row *row)
-{
-    static const char *const endings[] = {"psk_key", "secret", "password", "header"};
-    size_t len = strlen(row->name);
-
-    for (size_t i = 0; i < sizeof(endings) / sizeof(endings[0]); i++) {
-        size_t ending_len = strlen(endings[i]);
-        if (len >= ending_len && strcmp(row->name + len - ending_len, endings[i]) == 0) {
-            return true;
-        }
-    }
-    return false;
 }

@@ -97,9 +97,6 @@ struct config_key {
 extern const struct config_row config_rows[CONFIG_ROW_COUNT];
 extern const struct config_named_kind config_named_kinds[CONFIG_NAMED_COUNT];
 
-/** The rows of a section of options.def, which are together; NULL and 0 for another. */
-const struct config_row *schema_section(const char *section, size_t *ret_count);
-
 /** The key as it is written in files, a copy; use `.text` within the expression. */
 struct config_key schema_key(const struct config_row *row);
 
@@ -109,9 +106,6 @@ struct config_key schema_key(const struct config_row *row);
  * @param row of options.def, or of a named section, which no size is about.
  */
 const char *schema_preset(const struct config_row *row, enum config_proxy_size size);
-
-/** Whether the value of the key is a secret; false for a key that names a file with one. */
-bool schema_is_secret(const struct config_row *row);
 
 /** The row of a key, static; NULL if there is none. */
 const struct config_row *schema_find(const char *section, const char *key);

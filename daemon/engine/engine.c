@@ -6,8 +6,7 @@
 #include "fetch/redirect.h"
 #include "fetch/transfer.h"
 #include "net/cookie.h"
-#include "origin/carrier_http.h"
-#include "origin/carrier_session.h"
+#include "origin/carrier.h"
 #include "policy/access.h"
 
 #include <errno.h>
@@ -134,8 +133,8 @@ void engine_free(struct engine *engine)
     for (uint32_t i = 0; i < engine->fetch.fetches.free.used; i++) {
         transfer_cancel(&engine->fetch, &engine->fetch.fetches.slots[i]);
     }
-    carrier_session_free(&engine->origin);
-    carrier_http_free(&engine->origin);
+    carrier_session.free(&engine->origin);
+    carrier_http.free(&engine->origin);
     names_withdraw_all(&engine->origin);
     origin_table_clear(&engine->origin.origins);
     client_table_clear(&engine->client.clients);
@@ -144,7 +143,7 @@ void engine_free(struct engine *engine)
     name_table_clear(&engine->origin.names);
     observer_table_clear(&engine->client.observers);
     observation_table_clear(&engine->client.observations);
-    http_fronts_clear(&engine->client.http);
+    account_book_clear(&engine->client.http.bodies);
     request_table_clear(&engine->client.requests);
     fetch_table_clear(&engine->fetch.fetches);
     memory_pool_clear(&engine->fetch.large);
@@ -200,10 +199,10 @@ uint64_t engine_turn(struct engine *engine, uint64_t now_ms)
         } while (engine->client.observers.ready.first != NULL ||
                  engine->client.http.ready.first != NULL);
         session_ms = engine->origin.upstream != NULL
-                         ? carrier_session_turn(&engine->origin, now_ms) /* may end some */
+                         ? carrier_session.turn(&engine->origin, now_ms) /* may end some */
                          : UINT64_MAX;
         web_ms = engine->origin.web != NULL
-                     ? carrier_http_turn(&engine->origin, now_ms) /* likewise */
+                     ? carrier_http.turn(&engine->origin, now_ms) /* likewise */
                      : UINT64_MAX;
     } while (engine->client.observers.ready.first != NULL ||
              engine->client.observations.idle != NULL || engine->client.http.ready.first != NULL);
@@ -267,8 +266,8 @@ void engine_set_config(struct engine *engine, const struct config *config)
 {
     engine->context.config = config;
     engine->context.policy_epoch++;
-    carrier_session_set_config(&engine->origin);
-    carrier_http_set_config(&engine->origin);
+    carrier_session.set_config(&engine->origin);
+    carrier_http.set_config(&engine->origin);
     engine->context.coap = config_scheme_by_number(config, CRI_SCHEME_COAP);
     engine->fetch.zones_until_ms = 0;
     /* What is in flight goes on under the new snapshot: the old one will be freed. */

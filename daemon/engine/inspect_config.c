@@ -59,6 +59,21 @@ static bool is_preset_list(const struct listing *listing, const struct config_ro
     return *at == '\0';
 }
 
+/* Whether the value of the key is a secret; false for a key that names a file with one. */
+static bool schema_is_secret(const struct config_row *row)
+{
+    static const char *const endings[] = {"psk_key", "secret", "password", "header"};
+    size_t len = strlen(row->name);
+
+    for (size_t i = 0; i < sizeof(endings) / sizeof(endings[0]); i++) {
+        size_t ending_len = strlen(endings[i]);
+        if (len >= ending_len && strcmp(row->name + len - ending_len, endings[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void put_value(struct listing *listing, const char *section, const struct config_row *row,
                       const char *value, bool is_default)
 {

@@ -20,26 +20,16 @@
 /* A client without an identity counts by its address or connection: no enum identity_kind. */
 #define AUDIENCE_ONE_CLIENT 0xffu
 
-const char *cache_answer_name(enum cache_answer answer)
-{
-    switch (answer) {
-    case CACHE_ANSWER_OFF:
-        break;
-    case CACHE_ANSWER_HIT:
-        return "hit";
-    case CACHE_ANSWER_MISS:
-        return "miss";
-    case CACHE_ANSWER_STALE:
-        return "stale";
-    case CACHE_ANSWER_VALIDATED:
-        return "validated";
-    case CACHE_ANSWER_FOLLOWS:
-        return "follows";
-    }
-    return "none";
-}
-
 /* --- looking up --------------------------------------------------------- */
+
+/*
+ * Whether the names belong to this peer alone; false for NULL, for a certificate without a name
+ * that is text, and for one with more names than are kept.
+ */
+static bool identity_is_distinct(const struct identity *identity)
+{
+    return identity_is_known(identity) && identity->names_len > 0 && !identity->lacks_names;
+}
 
 /*
  * For whom an answer may be kept: what came over a secure transport is not for everybody

@@ -248,25 +248,6 @@ static void forward_on_response(struct origin_side *below, struct sending *sendi
 
 /* --- forward ------------------------------------------------------------ */
 
-bool forward_encode(const struct fetch_side *side, struct fetch *fetch,
-                    const struct fetch_recipe *recipe, const struct naming *naming)
-{
-    struct memory *memory = &fetch->memory;
-    size_t capacity = memory->capacity - memory->used;
-    if (capacity > side->context.config->limits_datagram_bytes) {
-        capacity = (size_t)side->context.config->limits_datagram_bytes;
-    }
-    /* As a rule CON whatever the client used: a lossy hop is repaired where it is (MSG-37). */
-    fetch->sending.is_confirmable =
-        fetch->hop.scheme->upstream_type == UPSTREAM_TYPE_CON || !recipe->mirrors_non;
-    fetch->sending.datagram = memory->bytes + memory->used;
-    fetch->sending.datagram_len = (uint32_t)encode_request(
-        &fetch->target, naming, &recipe->additions, recipe->message,
-        (struct bytes){fetch->token, FETCH_TOKEN_LEN}, fetch->sending.datagram, capacity);
-    return fetch->sending.datagram_len > 0 &&
-           memory_alloc(memory, fetch->sending.datagram_len) != NULL;
-}
-
 /* --- what comes of it --------------------------------------------------- */
 
 /*

@@ -15,15 +15,6 @@
 
 #include <stdbool.h>
 
-/**
- * Encode the request to the next hop into the fetch's memory.
- *
- * @param naming which options name its target.
- * @return false where it does not fit.
- */
-bool forward_encode(const struct fetch_side *side, struct fetch *fetch,
-                    const struct fetch_recipe *recipe, const struct naming *naming);
-
 /** Begin: the fetch has its target and its datagram. A failure may end it, and free it, at once. */
 void forward_start(struct fetch_side *side, struct fetch *fetch);
 

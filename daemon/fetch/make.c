@@ -537,6 +537,31 @@ static void keep_asker(struct fetch_side *side, struct fetch *fetch,
                                    .started_ms = context_now_ms(&side->context)};
 }
 
+/*
+ * Encode the request to the next hop into the fetch's memory.
+ *
+ * @param naming which options name its target.
+ * @return false where it does not fit.
+ */
+static bool forward_encode(const struct fetch_side *side, struct fetch *fetch,
+                           const struct fetch_recipe *recipe, const struct naming *naming)
+{
+    struct memory *memory = &fetch->memory;
+    size_t capacity = memory->capacity - memory->used;
+    if (capacity > side->context.config->limits_datagram_bytes) {
+        capacity = (size_t)side->context.config->limits_datagram_bytes;
+    }
+    /* As a rule CON whatever the client used: a lossy hop is repaired where it is (MSG-37). */
+    fetch->sending.is_confirmable =
+        fetch->hop.scheme->upstream_type == UPSTREAM_TYPE_CON || !recipe->mirrors_non;
+    fetch->sending.datagram = memory->bytes + memory->used;
+    fetch->sending.datagram_len = (uint32_t)encode_request(
+        &fetch->target, naming, &recipe->additions, recipe->message,
+        (struct bytes){fetch->token, FETCH_TOKEN_LEN}, fetch->sending.datagram, capacity);
+    return fetch->sending.datagram_len > 0 &&
+           memory_alloc(memory, fetch->sending.datagram_len) != NULL;
+}
+
 enum reason fetch_make(struct fetch_side *side, const struct fetch_recipe *recipe,
                        struct waiter waiter, struct fetch **ret_fetch)
 {

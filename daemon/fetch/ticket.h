@@ -16,9 +16,6 @@ enum cache_answer {
     CACHE_ANSWER_FOLLOWS,   /* an equal request was on its way already */
 };
 
-/** As "hit"; static. */
-const char *cache_answer_name(enum cache_answer answer);
-
 /* Representations of a key that the origin server is asked about, with their ETags. */
 struct cache_candidates {
     struct cache_entry *entries[CACHE_REPRESENTATIONS_MAX];

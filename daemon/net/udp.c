@@ -107,7 +107,7 @@ static void udp_socket_release(struct udp_socket *socket)
     }
     udp_count(&socket->counters->receive_asked_bytes, -socket->asked_bytes);
     udp_count(&socket->counters->receive_bytes, -socket->got_bytes);
-    udp_out_free(socket->out);
+    free(socket->out);
     free(socket);
 }
 

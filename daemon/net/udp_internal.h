@@ -110,9 +110,8 @@ static inline void udp_count(_Atomic uint64_t *counter, uint64_t n)
 }
 
 /* udp_out.c */
-/** @return NULL when out of memory; free with udp_out_free(). */
+/** @return NULL when out of memory; free with free(). */
 struct udp_out *udp_out_new(void);
-void udp_out_free(struct udp_out *out);
 
 /*
  * Several datagrams with one system call, recvmmsg() and sendmmsg(); where a sandbox refuses these,

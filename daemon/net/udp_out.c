@@ -49,11 +49,6 @@ struct udp_out *udp_out_new(void)
     return out;
 }
 
-void udp_out_free(struct udp_out *out)
-{
-    free(out);
-}
-
 /* ---- failures ---- */
 
 /* udp_on_readable() reports it in the next turn. */

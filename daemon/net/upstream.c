@@ -14,8 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ATTEMPTS_MAX 2u
-
 /* ---- lists ---- */
 
 void request_list_add(struct request_list *list, struct upstream_request *request)
@@ -28,19 +26,6 @@ void request_list_add(struct request_list *list, struct upstream_request *reques
         list->first = request;
     }
     list->last = request;
-    list->count++;
-}
-
-void request_list_add_first(struct request_list *list, struct upstream_request *request)
-{
-    request->previous = NULL;
-    request->next = list->first;
-    if (list->first != NULL) {
-        list->first->previous = request;
-    } else {
-        list->last = request;
-    }
-    list->first = request;
     list->count++;
 }
 
@@ -148,12 +133,6 @@ bool request_is_repeatable(const struct upstream_request *request)
     default: /* RFC 7252 section 5.1, RFC 8132: these do it again each time (TCP-21) */
         return false;
     }
-}
-
-bool request_may_repeat(const struct upstream_request *request)
-{
-    return request_is_repeatable(request) && !request->was_answered &&
-           request->attempts < ATTEMPTS_MAX;
 }
 
 void client_on_response(struct session *session, struct upstream_request *request,
@@ -364,21 +343,6 @@ void place_fail_waiting(struct place *place, enum upstream_status status, const 
     while (place->waiting.first != NULL) {
         request_fail(place->upstream, place->waiting.first, status, why);
     }
-}
-
-/* A failure is one of the session as a whole: each in a row doubles the wait. */
-void place_back_off(struct place *place)
-{
-    const struct upstream_options *options = &place->upstream->options;
-    uint64_t wait_ms = options->back_off_ms;
-    for (uint32_t i = 0; i < place->failures && wait_ms < options->back_off_max_ms; i++) {
-        wait_ms *= 2;
-    }
-    if (wait_ms > options->back_off_max_ms) {
-        wait_ms = options->back_off_max_ms;
-    }
-    place->failures++;
-    place->retry_ms = place->upstream->now_ms + wait_ms;
 }
 
 /* Rounds of work in one turn; the rest is done in the next turn. */

@@ -193,9 +193,6 @@ struct upstream {
 /** Adds a request, which is in no list, at the end; the list does not own it. */
 void request_list_add(struct request_list *list, struct upstream_request *request);
 
-/** Adds a request, which is in no list, at the front; the list does not own it. */
-void request_list_add_first(struct request_list *list, struct upstream_request *request);
-
 /** Removes a request from the list that it is in; the caller owns it then. */
 void request_list_remove(struct request_list *list, struct upstream_request *request);
 
@@ -229,12 +226,6 @@ void request_fail(struct upstream *upstream, struct upstream_request *request,
 bool request_is_repeatable(const struct upstream_request *request);
 
 /**
- * Whether it may be sent on another session after its session ended; false if its method is not
- * repeatable, if a response has come, or after as many tries as are allowed.
- */
-bool request_may_repeat(const struct upstream_request *request);
-
-/**
  * Calls the handler with the response, borrowed for the call, to an outstanding request; the
  * request is freed unless more responses may follow.
  */
@@ -252,9 +243,6 @@ void client_on_failure(struct session *session, struct upstream_request *request
  * text.
  */
 void place_fail_waiting(struct place *place, enum upstream_status status, const char *why);
-
-/** A session to it could not be made: each failure in a row doubles the wait. */
-void place_back_off(struct place *place);
 
 /* ---- upstream_message.c ---- */
 

@@ -23,6 +23,8 @@
 
 #include <string.h>
 
+#define ATTEMPTS_MAX 2u
+
 /* A session on which nothing was heard for this long gets a Ping before a request is sent on it
  * that must not be repeated. The end of a connection is reported; the end of a DTLS session is not.
  */
@@ -88,6 +90,30 @@ void session_close(struct session *session)
     atomic_store_explicit(&upstream->counters.sessions, upstream->session_count,
                           memory_order_relaxed);
     session_free(session);
+}
+
+/* Adds a request, which is in no list, at the front; the list does not own it. */
+static void request_list_add_first(struct request_list *list, struct upstream_request *request)
+{
+    request->previous = NULL;
+    request->next = list->first;
+    if (list->first != NULL) {
+        list->first->previous = request;
+    } else {
+        list->last = request;
+    }
+    list->first = request;
+    list->count++;
+}
+
+/*
+ * Whether it may be sent on another session after its session ended; false if its method is not
+ * repeatable, if a response has come, or after as many tries as are allowed.
+ */
+static bool request_may_repeat(const struct upstream_request *request)
+{
+    return request_is_repeatable(request) && !request->was_answered &&
+           request->attempts < ATTEMPTS_MAX;
 }
 
 /* Its outstanding requests are sent again, or fail. */
@@ -273,6 +299,21 @@ static void log_session(enum log_level level, const char *event, const struct pl
               place->host[0] != '\0' ? " host=" : "", place->host[0] != '\0' ? host : "",
               word_of(status), why != NULL ? " why=\"" : "", why != NULL ? why : "",
               why != NULL ? "\"" : "");
+}
+
+/* A session to it could not be made: each failure in a row doubles the wait. */
+static void place_back_off(struct place *place)
+{
+    const struct upstream_options *options = &place->upstream->options;
+    uint64_t wait_ms = options->back_off_ms;
+    for (uint32_t i = 0; i < place->failures && wait_ms < options->back_off_max_ms; i++) {
+        wait_ms *= 2;
+    }
+    if (wait_ms > options->back_off_max_ms) {
+        wait_ms = options->back_off_max_ms;
+    }
+    place->failures++;
+    place->retry_ms = place->upstream->now_ms + wait_ms;
 }
 
 /* The handshake failed. */

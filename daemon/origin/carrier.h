@@ -65,15 +65,35 @@ struct carrier {
      * finds out by itself whether the other side is alive, and does not call silence_on_send().
      */
     void (*ping)(struct origin_side *side, struct origin *origin);
+    /*
+     * The rest is for the engine, of carriers that have connections of their own; NULL: of
+     * datagrams. Connections are made when the first request needs one: turn() is for later.
+     *
+     * What is due: may call back. When to be called next, or UINT64_MAX.
+     */
+    uint64_t (*turn)(struct origin_side *side, uint64_t now_ms);
+    /* The configuration has changed: limits hold from now on, connections stay. Cannot fail. */
+    void (*set_config)(struct origin_side *side);
+    /* Closes all connections and frees what they need; no call is made. Takes a side without. */
+    void (*free)(struct origin_side *side);
 };
 
 /* Datagrams in the clear: message ids, acknowledgements, retransmissions, matching. */
 extern const struct carrier carrier_udp;
 
-/* Sessions of net/upstream.h: DTLS, and CoAP over TCP, TLS and WebSockets. */
+/*
+ * Sessions of net/upstream.h: DTLS, and CoAP over TCP, TLS and WebSockets. The pool is made when
+ * the first request needs one: an engine that has only plain UDP to do starts no library for
+ * sessions.
+ */
 extern const struct carrier carrier_session;
 
-/* HTTP, to http and https targets. */
+/*
+ * HTTP, to http and https targets, by net/web.h: a CoAP request becomes an HTTP request
+ * (coap/http_request.h), the answer a CoAP answer (coap/http_response.h). After two connections in
+ * a row that an address has refused or not answered, it is left alone for upstream.back-off,
+ * doubled with each one more.
+ */
 extern const struct carrier carrier_http;
 
 /** The carrier of @p transport; static. Sessions refuse a transport that they do not have. */

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "origin/carrier_http.h"
-
 #include "coap/block.h"
 #include "coap/http_line.h"
 #include "coap/http_request.h"
@@ -9,6 +7,7 @@
 #include "coap/option.h"
 #include "net/entropy.h"
 #include "net/web.h"
+#include "origin/carrier.h"
 #include "origin/origin.h"
 #include "origin/side.h"
 
@@ -361,7 +360,7 @@ static struct web *web_of(struct origin_side *side)
     return side->web;
 }
 
-uint64_t carrier_http_turn(struct origin_side *side, uint64_t now_ms)
+static uint64_t carrier_http_turn(struct origin_side *side, uint64_t now_ms)
 {
     uint64_t next_ms = web_turn(side->web, now_ms);
     const struct web_counters *counters = web_counters(side->web);
@@ -372,7 +371,7 @@ uint64_t carrier_http_turn(struct origin_side *side, uint64_t now_ms)
     return next_ms;
 }
 
-void carrier_http_set_config(struct origin_side *side)
+static void carrier_http_set_config(struct origin_side *side)
 {
     if (side->web != NULL) {
         const struct web_options options = web_options_of(side);
@@ -380,11 +379,11 @@ void carrier_http_set_config(struct origin_side *side)
     }
 }
 
-void carrier_http_free(struct origin_side *side)
+static void carrier_http_free(struct origin_side *side)
 {
     web_free(side->web);
     long_bodies_clear(&side->long_bodies);
-    http_tags_free(side->tags);
+    free(side->tags);
     side->web = NULL;
     side->tags = NULL;
 }
@@ -502,4 +501,7 @@ const struct carrier carrier_http = {
     .send = carrier_http_send,
     .cancel = carrier_http_cancel,
     .ping = NULL,
+    .turn = carrier_http_turn,
+    .set_config = carrier_http_set_config,
+    .free = carrier_http_free,
 };

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "origin/carrier_session.h"
-
 #include "net/upstream.h"
+#include "origin/carrier.h"
 #include "origin/origin.h"
 #include "origin/side.h"
 
@@ -117,7 +116,7 @@ static void carrier_session_on_acknowledged(void *context, void *user)
 static void carrier_session_on_heard(void *context, const struct address *address)
 {
     struct origin_side *side = context;
-    struct origin *origin = origin_find_dtls(&side->origins, address);
+    struct origin *origin = origin_find(&side->origins, address, TRANSPORT_DTLS);
     if (origin != NULL && origin->silence.bytes > 0) {
         origin_on_heard(side, origin);
     }
@@ -205,7 +204,7 @@ static void note_pool_counters(struct origin_side *side)
     metric_set(&metrics->upstream_records_unopened, metric_get(&counters->records_unopened));
 }
 
-uint64_t carrier_session_turn(struct origin_side *side, uint64_t now_ms)
+static uint64_t carrier_session_turn(struct origin_side *side, uint64_t now_ms)
 {
     if (side->upstream == NULL) {
         return UINT64_MAX;
@@ -215,7 +214,7 @@ uint64_t carrier_session_turn(struct origin_side *side, uint64_t now_ms)
     return next_ms;
 }
 
-void carrier_session_set_config(struct origin_side *side)
+static void carrier_session_set_config(struct origin_side *side)
 {
     if (side->upstream != NULL) {
         struct upstream_options options = carrier_session_options(side);
@@ -223,7 +222,7 @@ void carrier_session_set_config(struct origin_side *side)
     }
 }
 
-void carrier_session_free(struct origin_side *side)
+static void carrier_session_free(struct origin_side *side)
 {
     upstream_free(side->upstream);
     side->upstream = NULL;
@@ -301,4 +300,7 @@ const struct carrier carrier_session = {
     .send = carrier_session_send,
     .cancel = carrier_session_cancel,
     .ping = carrier_session_ping,
+    .turn = carrier_session_turn,
+    .set_config = carrier_session_set_config,
+    .free = carrier_session_free,
 };

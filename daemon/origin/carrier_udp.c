@@ -149,7 +149,11 @@ static void carrier_udp_ping(struct origin_side *side, struct origin *origin)
     udp_send(port->socket, &path, empty, sizeof(empty));
 }
 
-const struct carrier carrier_udp = {carrier_udp_send, carrier_udp_cancel, carrier_udp_ping};
+const struct carrier carrier_udp = {
+    .send = carrier_udp_send,
+    .cancel = carrier_udp_cancel,
+    .ping = carrier_udp_ping,
+};
 
 /* --- what comes back ---------------------------------------------------- */
 
@@ -193,7 +197,7 @@ static void send_empty(struct port *port, const struct address *remote, enum mes
 static bool is_pong(struct port *port, const struct address *remote, uint16_t mid)
 {
     struct origin_side *side = port->side;
-    struct origin *origin = origin_find(&side->origins, remote);
+    struct origin *origin = origin_find(&side->origins, remote, TRANSPORT_UDP);
     if (origin == NULL || origin->ping_port != port || origin->ping_mid != mid) {
         return false;
     }
@@ -300,7 +304,7 @@ static void on_separate(struct port *port, const struct datagram *datagram,
         sending_answered(side, sending, message, datagram->truncated);
         return;
     }
-    const struct origin *origin = origin_find(&side->origins, remote);
+    const struct origin *origin = origin_find(&side->origins, remote, TRANSPORT_UDP);
     struct bytes answer;
     bool is_repeated =
         is_con && origin != NULL &&

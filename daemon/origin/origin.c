@@ -94,14 +94,10 @@ static struct origin *slot_to_use(struct origin_table *table)
     return oldest;
 }
 
-struct origin *origin_find(const struct origin_table *table, const struct address *address)
+struct origin *origin_find(const struct origin_table *table, const struct address *address,
+                           enum transport transport)
 {
-    return origin_lookup(table, address, TRANSPORT_UDP, address_hash(address, table->map.seed));
-}
-
-struct origin *origin_find_dtls(const struct origin_table *table, const struct address *address)
-{
-    return origin_lookup(table, address, TRANSPORT_DTLS, address_hash(address, table->map.seed));
+    return origin_lookup(table, address, transport, address_hash(address, table->map.seed));
 }
 
 /* An HTTP connection carries one request at a time: what has no connection waits in the queue. */

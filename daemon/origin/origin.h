@@ -133,11 +133,9 @@ void origin_table_clear(struct origin_table *table);
 struct origin *origin_get(struct origin_side *side, const struct address *address,
                           const struct scheme *scheme);
 
-/** The origin server at @p address that is reached over plain UDP, or NULL. */
-struct origin *origin_find(const struct origin_table *table, const struct address *address);
-
-/** The same on DTLS. Borrowed; NULL if there is none. */
-struct origin *origin_find_dtls(const struct origin_table *table, const struct address *address);
+/** The origin server at @p address that is reached over @p transport. Borrowed; NULL: none. */
+struct origin *origin_find(const struct origin_table *table, const struct address *address,
+                           enum transport transport);
 
 /**
  * A message id towards @p origin and the source port it belongs to; opens

@@ -46,7 +46,7 @@ static void put_certificate_days(struct json_writer *line, const struct server *
 
 static void run_status(struct control_client *client, const struct control_request *request)
 {
-    struct server *server = control_server(client);
+    struct server *server = client->server;
     struct process_status status = server_status(server);
     struct metrics *sum = calloc(1, sizeof(struct metrics));
     char buffer[2048];
@@ -133,7 +133,7 @@ static void run_stats(struct control_client *client, const struct control_reques
     if (sum == NULL || buffer == NULL) {
         control_end(client, "out of memory");
     } else {
-        server_sum_metrics(control_server(client), sum);
+        server_sum_metrics(client->server, sum);
         json_writer_init(&lines, buffer, LINES_BYTES);
         put_stats(&lines, sum);
         control_send(client, &lines);
@@ -220,7 +220,7 @@ static const char *take_asking(const struct config *config, const struct control
 
 static void run_explain(struct control_client *client, const struct control_request *request)
 {
-    const struct config *config = server_config(control_server(client));
+    const struct config *config = server_config(client->server);
     struct explain_options asking;
     const char *wrong = take_asking(config, request, &asking);
 
@@ -255,7 +255,7 @@ static void run_explain(struct control_client *client, const struct control_requ
 static void run_log_level(struct control_client *client, const struct control_request *request)
 {
     static const char *const levels[] = {"error", "warning", "info", "debug"};
-    const struct config *config = server_config(control_server(client));
+    const struct config *config = server_config(client->server);
 
     for (size_t i = 0; i < sizeof(levels) / sizeof(levels[0]); i++) {
         if (strcmp(request->arguments[0], levels[i]) == 0) {
@@ -269,7 +269,7 @@ static void run_log_level(struct control_client *client, const struct control_re
 
 static void run_reload(struct control_client *client, const struct control_request *request)
 {
-    struct server *server = control_server(client);
+    struct server *server = client->server;
 
     (void)request;
     if (server->is_ending) {
@@ -284,7 +284,7 @@ static void run_reload(struct control_client *client, const struct control_reque
 /* The answer comes when the new program serves, or was refused. */
 static void run_restart(struct control_client *client, const struct control_request *request)
 {
-    const char *why = server_restart(control_server(client), control_id(client));
+    const char *why = server_restart(client->server, client->id);
 
     (void)request;
     if (why != NULL) {
@@ -294,7 +294,7 @@ static void run_restart(struct control_client *client, const struct control_requ
 
 static void run_drain(struct control_client *client, const struct control_request *request)
 {
-    struct server *server = control_server(client);
+    struct server *server = client->server;
     bool stays = strcmp(request->arguments[0], "stay") == 0;
 
     if (request->argument_count > 0 && !stays) {
@@ -314,7 +314,7 @@ static void run_drain(struct control_client *client, const struct control_reques
 
 static void run_undrain(struct control_client *client, const struct control_request *request)
 {
-    struct server *server = control_server(client);
+    struct server *server = client->server;
 
     (void)request;
     if (server->is_ending) {
@@ -338,7 +338,7 @@ static void list_for(struct control_client *client, inspect_fn *run, const char 
 
 static void run_sessions(struct control_client *client, const struct control_request *request)
 {
-    const struct config *config = server_config(control_server(client));
+    const struct config *config = server_config(client->server);
     char limit[96];
 
     (void)request;
@@ -349,7 +349,7 @@ static void run_sessions(struct control_client *client, const struct control_req
 
 static void run_origins(struct control_client *client, const struct control_request *request)
 {
-    const struct config *config = server_config(control_server(client));
+    const struct config *config = server_config(client->server);
     char limit[96];
 
     (void)request;
@@ -359,7 +359,7 @@ static void run_origins(struct control_client *client, const struct control_requ
 
 static void run_upstreams(struct control_client *client, const struct control_request *request)
 {
-    const struct config *config = server_config(control_server(client));
+    const struct config *config = server_config(client->server);
     char limit[96];
 
     (void)request;
@@ -369,7 +369,7 @@ static void run_upstreams(struct control_client *client, const struct control_re
 
 static void run_exchanges(struct control_client *client, const struct control_request *request)
 {
-    const struct config *config = server_config(control_server(client));
+    const struct config *config = server_config(client->server);
     char limit[96];
 
     (void)request;
@@ -388,7 +388,7 @@ static void run_sources(struct control_client *client, const struct control_requ
 
 static void run_observations(struct control_client *client, const struct control_request *request)
 {
-    const struct config *config = server_config(control_server(client));
+    const struct config *config = server_config(client->server);
     char limit[96];
 
     (void)request;
@@ -406,7 +406,7 @@ static void run_config(struct control_client *client, const struct control_reque
 
 static void run_listeners(struct control_client *client, const struct control_request *request)
 {
-    const struct server *server = control_server(client);
+    const struct server *server = client->server;
     char buffer[128 * SERVER_LISTENERS_MAX], text[ADDRESS_TEXT_MAX];
     struct json_writer lines;
 
@@ -483,11 +483,10 @@ static bool is_pattern(struct control_client *client, const char *text)
     struct target_pattern pattern;
     struct pattern_error error = {.what = "out of memory"};
     char words[160];
-    int failed = arena == NULL
-                     ? -ENOMEM
-                     : target_pattern_parse(text, strlen(text),
-                                            &server_config(control_server(client))->scheme_table,
-                                            arena, &pattern, &error);
+    int failed = arena == NULL ? -ENOMEM
+                               : target_pattern_parse(text, strlen(text),
+                                                      &server_config(client->server)->scheme_table,
+                                                      arena, &pattern, &error);
 
     arena_free(arena);
     if (failed != 0) {
@@ -503,7 +502,7 @@ static void run_cache(struct control_client *client, const struct control_reques
 
     if (!is_flush && strcmp(request->arguments[0], "lookup") != 0) {
         control_end(client, "expected lookup or flush");
-    } else if (is_flush && control_level(client) < CONTROL_OPERATE) {
+    } else if (is_flush && client->level < CONTROL_OPERATE) {
         control_end(client, CONTROL_NOT_ALLOWED);
     } else if (is_pattern(client, request->arguments[1])) {
         list_for(client, is_flush ? inspect_cache_flush : inspect_cache, request->arguments[1],
@@ -622,7 +621,7 @@ void control_run(struct control_client *client, const struct control_request *re
         if (!is_named(&commands[i], request->command)) {
             continue;
         }
-        if (commands[i].level > control_level(client)) {
+        if (commands[i].level > client->level) {
             control_end(client, CONTROL_NOT_ALLOWED);
             return;
         }

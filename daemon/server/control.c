@@ -33,19 +33,6 @@ struct control_group {
     gid_t id;
 };
 
-struct control_client {
-    struct control *control;
-    enum control_level level;
-    struct control_client *next, **link;
-    struct conn *conn;
-    uint64_t id;
-    bool is_busy; /* a request is being answered */
-    bool is_full; /* what was sent waits: no more for now */
-    bool is_tracing;
-    uint64_t lost;          /* blocks of the trace that there was no room for */
-    struct worker_ask *ask; /* the next piece of a list, waiting for the client to read */
-};
-
 struct control {
     struct server *server;
     struct control_group look, operate;
@@ -56,17 +43,7 @@ struct control {
     char *path;
 };
 
-struct server *control_server(struct control_client *client)
-{
-    return client->control->server;
-}
-
 /* ---- the rights of a client ---- */
-
-enum control_level control_level(const struct control_client *client)
-{
-    return client->level;
-}
 
 static bool is_in(const struct conn *conn, const struct control_group *group)
 {
@@ -243,11 +220,6 @@ void control_list(struct control_client *client, const struct control_listing *l
 }
 
 /* ---- answers that come later ---- */
-
-uint64_t control_id(const struct control_client *client)
-{
-    return client->id;
-}
 
 void control_finish(struct server *server, uint64_t id, const char *error)
 {
@@ -438,7 +410,8 @@ static void *control_on_open(void *listener_context, struct conn *conn)
     if (client == NULL) {
         return NULL;
     }
-    *client = (struct control_client){.control = control,
+    *client = (struct control_client){.server = control->server,
+                                      .control = control,
                                       .level = level,
                                       .next = control->clients,
                                       .link = &control->clients,
@@ -501,7 +474,8 @@ int server_control_open(struct server *server)
     if (error != 0) {
         return error;
     }
-    /* A file has one group. With groups of their own, all may connect: control_level() decides. */
+    /* A file has one group. With groups of their own, all may connect: the level of a client
+     * decides. */
     bool has_groups = server_config(server)->admin_operate_group[0] != '\0' ||
                       server_config(server)->admin_look_group[0] != '\0';
     int fd = bind_unix(path, has_groups ? SOCKET_MODE_FOR_GROUPS : SOCKET_MODE);

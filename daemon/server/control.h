@@ -35,14 +35,27 @@ enum control_level {
 
 /* ---- server/control.c ---- */
 
-/** By the user and groups that the process had when it connected; CONTROL_NOTHING: no command. */
-enum control_level control_level(const struct control_client *client);
+struct control;
+struct conn;
+struct server;
+struct worker_ask;
 
-/** The server of the client; it outlives the client. */
-struct server *control_server(struct control_client *client);
+/* A connection to the control socket. */
+struct control_client {
+    struct server *server;    /* outlives it */
+    enum control_level level; /* by the user and groups that the process had when it connected */
+    uint64_t id;              /* no other client of this process has it */
 
-/** Its number, which no other client of this process has. */
-uint64_t control_id(const struct control_client *client);
+    /* Of control.c alone. */
+    struct control *control;
+    struct control_client *next, **link;
+    struct conn *conn;
+    bool is_busy; /* a request is being answered */
+    bool is_full; /* what was sent waits: no more for now */
+    bool is_tracing;
+    uint64_t lost;          /* blocks of the trace that there was no room for */
+    struct worker_ask *ask; /* the next piece of a list, waiting for the client to read */
+};
 
 /**
  * Queues lines for the client; they are copied. Once too many wait to be sent, or without memory,

@@ -47,7 +47,7 @@ static bool manager_keeps(void)
     return count != NULL && count[0] >= '1' && count[0] <= '9' && getenv("NOTIFY_SOCKET") != NULL;
 }
 
-bool handover_store_is_named(const char *name, size_t len)
+static bool is_store_named(const char *name, size_t len)
 {
     return len == strlen(HANDOVER_STORE_NAME) && memcmp(name, HANDOVER_STORE_NAME, len) == 0;
 }
@@ -62,7 +62,7 @@ static int find_passed(void)
     }
     for (int fd = FIRST_INHERITED; names[0] != '\0'; fd++) {
         size_t len = strcspn(names, ":");
-        if (handover_store_is_named(names, len)) {
+        if (is_store_named(names, len)) {
             (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
             notify_unstore(HANDOVER_STORE_NAME);
             return fd;
@@ -565,9 +565,4 @@ int server_try(struct config *config)
     }
     free(server);
     return error;
-}
-
-bool server_is_tried(void)
-{
-    return getenv(HANDOVER_VARIABLE) != NULL;
 }

@@ -7,9 +7,6 @@
 #include "net/handover_file.h"
 #include "server/internal.h"
 
-/* The descriptor of the hand-over file, in the environment of the program that follows. */
-#define HANDOVER_VARIABLE "CRIPROXYD_HANDOVER"
-
 /* What the process before has left; zeroed but for reply_fd: nothing. */
 struct handover {
     struct pack whole;     /* the file */
@@ -70,8 +67,5 @@ void handover_reply(struct handover *handover);
 
 /* Of the store: the name of the descriptor with the service manager, and of the file. */
 #define HANDOVER_STORE_NAME "criproxyd-sessions"
-
-/** Whether @p name, of @p len bytes, of an inherited descriptor is that of the store. */
-bool handover_store_is_named(const char *name, size_t len);
 
 #endif

@@ -434,7 +434,7 @@ static int server_inherit(struct server *server, struct listen_change *ret_chang
         struct server_listener listener;
         size_t len;
         const char *name = next_name(&names, &len);
-        if (handover_store_is_named(name, len)) {
+        if (len == strlen(HANDOVER_STORE_NAME) && memcmp(name, HANDOVER_STORE_NAME, len) == 0) {
             continue; /* handover_store_find() has taken it */
         }
         (void)fcntl(fd, F_SETFD, FD_CLOEXEC);

@@ -13,6 +13,9 @@
 struct config;
 struct config_source;
 
+/* The descriptor of the hand-over file, in the environment of the program that follows. */
+#define HANDOVER_VARIABLE "CRIPROXYD_HANDOVER"
+
 /* What a program that was tried says when it can take over; the number is of what it understands.
  */
 #define HANDOVER_READY "hand-over: 1"
@@ -36,9 +39,6 @@ int server_run(const struct server_start *how, struct config *config);
 
 /** How many workers a start has: as the configuration says, or one for each processor. */
 unsigned server_count_workers(const struct config *config);
-
-/** Whether a running proxy tries this program, with --check-config, before it executes it. */
-bool server_is_tried(void);
 
 /**
  * Whether a start in place of that proxy would have its sockets: binds what is new, and forgets it.

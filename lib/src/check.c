@@ -124,36 +124,6 @@ size_t cri__utf8_span(const uint8_t *data, size_t len)
     }
 }
 
-enum cri_error cri__check_label(struct cri_slice text, size_t *ret_offset, const char **ret_rule)
-{
-    for (size_t i = 0; i < text.len; i++) {
-        uint8_t octet = text.data[i];
-        if (octet == '.') {
-            *ret_rule = CRI__RULE("host label contains a dot"); /* CRI-22 */
-        } else if (octet >= 'A' && octet <= 'Z') {
-            *ret_rule = CRI__RULE("host label contains a capital letter"); /* CRI-23 */
-        } else {
-            continue;
-        }
-        *ret_offset = i;
-        return CRI_ERR_HOST;
-    }
-    return CRI_OK;
-}
-
-/* PET-3: unreserved octets and whole UTF-8 characters have to be text. */
-size_t cri__pet_minimal_span(struct cri_slice bytes)
-{
-    for (size_t i = 0; i < bytes.len; i++) {
-        uint8_t octet = bytes.data[i];
-        if (octet < 0x80 ? cri__is_unreserved(octet)
-                         : cri__utf8_len(bytes.data + i, bytes.len - i) > 0) {
-            return i;
-        }
-    }
-    return bytes.len;
-}
-
 bool cri__is_scheme_name(struct cri_slice name, bool any_case)
 {
     for (size_t i = 0; i < name.len; i++) {

@@ -124,6 +124,24 @@ static enum cri_error check_unicode(struct decoder *d, struct cri_slice text)
     return CRI_OK;
 }
 
+static enum cri_error cri__check_label(struct cri_slice text, size_t *ret_offset,
+                                       const char **ret_rule)
+{
+    for (size_t i = 0; i < text.len; i++) {
+        uint8_t octet = text.data[i];
+        if (octet == '.') {
+            *ret_rule = CRI__RULE("host label contains a dot"); /* CRI-22 */
+        } else if (octet >= 'A' && octet <= 'Z') {
+            *ret_rule = CRI__RULE("host label contains a capital letter"); /* CRI-23 */
+        } else {
+            continue;
+        }
+        *ret_offset = i;
+        return CRI_ERR_HOST;
+    }
+    return CRI_OK;
+}
+
 /* The text read last, when a quick look at it was not enough. */
 static enum cri_error text_slowly(struct decoder *d, struct cri_slice string,
                                   enum cri__component component)
@@ -147,6 +165,19 @@ static inline enum cri_error text(struct decoder *d, struct cri_slice string,
         return fail(d, CRI_ERR_PATH, "dot-segment in the path"); /* CRI-34 */
     }
     return is_plain ? CRI_OK : text_slowly(d, string, component);
+}
+
+/* PET-3: unreserved octets and whole UTF-8 characters have to be text. */
+static size_t cri__pet_minimal_span(struct cri_slice bytes)
+{
+    for (size_t i = 0; i < bytes.len; i++) {
+        uint8_t octet = bytes.data[i];
+        if (octet < 0x80 ? cri__is_unreserved(octet)
+                         : cri__utf8_len(bytes.data + i, bytes.len - i) > 0) {
+            return i;
+        }
+    }
+    return bytes.len;
 }
 
 /* text-pet-sequence = [?text1, ((+(pet1, text1), ?pet1) // pet1)]   (section 7.2) */

@@ -313,7 +313,6 @@ size_t cri__utf8_span(const uint8_t *data, size_t len);
  * Looks for bytes that a label must not have: CRI_OK, or an error, where *ret_offset counts from
  * the start of the text.
  */
-enum cri_error cri__check_label(struct cri_slice text, size_t *ret_offset, const char **ret_rule);
 
 #ifdef CRI_FREESTANDING
 /* Every text gets the closer look. */
@@ -390,7 +389,6 @@ static inline bool cri__is_dot_segment(struct cri_slice text)
 }
 
 /* Offset of an octet that must not stand in a byte string of a PET; len when there is none. */
-size_t cri__pet_minimal_span(struct cri_slice bytes);
 
 /**
  * Whether the labels would read as an IP address once they are joined (AMB-12), which is an error

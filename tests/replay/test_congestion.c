@@ -29,8 +29,8 @@ static void stop(void)
 
 static const struct window *window_of_origin(void)
 {
-    const struct origin *origin =
-        origin_find(&replay.engine->origin.origins, fake_peer_address(replay.origin));
+    const struct origin *origin = origin_find(&replay.engine->origin.origins,
+                                              fake_peer_address(replay.origin), TRANSPORT_UDP);
     assert_non_null(origin);
     return &origin->window;
 }

@@ -624,6 +624,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     assert(atomic_load(&web_counters(world.web)->connections) == 0);
     web_free(world.web);
     assert(easy_count == 0 && multi_count == 0);
-    http_tags_free(world.tags);
+    free(world.tags);
     return 0;
 }

@@ -30,7 +30,7 @@ static int start_tags(void **state)
 static int stop_tags(void **state)
 {
     (void)state;
-    http_tags_free(tags);
+    free(tags);
     return 0;
 }
 
