@@ -115,8 +115,9 @@ static void send_list(struct client_side *side, struct leg *leg, const struct me
 static void answer_list(struct client_side *side, struct leg *leg, const struct message *message,
                         const struct target *target, struct reply *reply)
 {
-    size_t capacity = LINKS_BYTES + side->context.config->publish_link_bytes;
-    struct links links = {&target->query, malloc(capacity), 0, capacity};
+    uint8_t few[LINKS_BYTES]; /* room enough where nothing is published */
+    size_t further = side->context.config->publish_link_bytes, capacity = sizeof(few) + further;
+    struct links links = {&target->query, further > 0 ? malloc(capacity) : few, 0, capacity};
     if (links.text == NULL) {
         reply_reason_at_once(side, leg, REASON_proxy_busy, NULL);
         return;
@@ -126,7 +127,9 @@ static void answer_list(struct client_side *side, struct leg *leg, const struct 
     add_published(side, leg, &links);
     reply->payload = (struct bytes){(const uint8_t *)links.text, links.len};
     send_list(side, leg, message, target, reply);
-    free(links.text);
+    if (further > 0) {
+        free(links.text);
+    }
 }
 
 void local_answer(struct client_side *side, struct leg *leg, const struct message *message,

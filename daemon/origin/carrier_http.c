@@ -146,12 +146,11 @@ static void carrier_http_cancel(struct origin_side *side, struct sending *sendin
 static bool find_asked_block(const struct message *request, struct block *ret_block)
 {
     struct bytes value;
-    bool has_one =
-        request->code == CODE_GET && option_find(request->options, OPTION_block2, &value);
-    if (has_one) {
-        *ret_block = block_of(value);
+    if (request->code != CODE_GET || !option_find(request->options, OPTION_block2, &value)) {
+        return false;
     }
-    return has_one;
+    *ret_block = block_of(value);
+    return true;
 }
 
 /* In parts of how many bytes the answer may come; 0: whole. */

@@ -248,13 +248,15 @@ static void test_rows_of_sessions(void **state)
     fake_session_expect(1, "01 b1 61");
     expect_rows(inspect_upstreams, "",
                 "{'worker':0,'scheme':'coap+tcp','origin':'192.0.2.5:5683','state':'ready',"
-                "'in_flight':1,'waiting':0,'failures':0}\n");
+                "'in_flight':1,'waiting':0,'failures':0,'suite':'-','cid':'-',"
+                "'resumed':false}\n");
     fake_session_answer("45");
     fake_net_run(0);
     fake_peer_expect(replay.client, "51 45 MID aa", NULL);
     expect_rows(inspect_upstreams, "",
                 "{'worker':0,'scheme':'coap+tcp','origin':'192.0.2.5:5683','state':'ready',"
-                "'in_flight':0,'waiting':0,'failures':0}\n");
+                "'in_flight':0,'waiting':0,'failures':0,'suite':'-','cid':'-',"
+                "'resumed':false}\n");
 }
 
 #define OPERATOR_TEST(test) cmocka_unit_test_setup_teardown(test, start, stop)

@@ -152,24 +152,24 @@ void batch_set_count(struct batch *batch, unsigned count)
 }
 
 /* Appends a control message behind the @p used bytes. @return the bytes used then */
-static size_t put_control(struct control *control, size_t used, int level, int type,
-                          const void *value, size_t len)
+static uint32_t put_control(struct control *control, uint32_t used, int level, int type,
+                            const void *value, uint32_t len)
 {
     struct cmsghdr *item = (struct cmsghdr *)(void *)(control->bytes + used);
 
     item->cmsg_level = level;
     item->cmsg_type = type;
-    item->cmsg_len = CMSG_LEN(len);
+    item->cmsg_len = (uint32_t)CMSG_LEN(len); /* musl's field is narrower than a size_t */
     memcpy(CMSG_DATA(item), value, len);
-    return used + CMSG_SPACE(len);
+    return (uint32_t)(used + CMSG_SPACE(len));
 }
 
 /* Where it is sent from, and that it is several. @return the bytes of control messages */
-static size_t write_control(const struct datagram *datagram, struct control *control)
+static uint32_t write_control(const struct datagram *datagram, struct control *control)
 {
     struct in_pktinfo info = {.ipi_spec_dst.s_addr = htonl(datagram->local)};
     uint16_t segment = (uint16_t)datagram->segment; /* of a datagram: less than 65,536 */
-    size_t used = 0;
+    uint32_t used = 0;
 
     if (datagram->local != 0) {
         used = put_control(control, used, IPPROTO_IP, IP_PKTINFO, &info, sizeof(info));

@@ -160,6 +160,14 @@ static void test_groups_arrive_as_their_datagrams(void **state)
     send_rows();
     assert_rows();
     const struct udp_counters *counters = udp_counters(ends[0].socket);
+    /* Two ports of 128 share a place among the latest groups: datagrams in turns go alone. */
+    for (unsigned i = 0; i < 4 && counters->gso_refusals + counters->gso_messages == 0; i++) {
+        stop();
+        start(&with_gso, &plain);
+        send_rows();
+        assert_rows();
+        counters = udp_counters(ends[0].socket);
+    }
     assert_int_equal(counters->datagrams_out, 20);
     if (counters->gso_refusals == 0) {
         /* 1 to 3; 4, to which 5 is too long; 5 alone, before a longer one; 6 and 7. And ten. */
@@ -236,6 +244,8 @@ static void test_errors_of_a_group(void **state)
     no_port = fixture_address("127.0.0.1:0");
     for (uint32_t i = 1; i <= 5; i++) {
         send_to(&no_port, i, 100);
+    }
+    for (uint32_t i = 1; i <= 5; i++) {
         send_number(1, i, 100);
     }
     udp_flush(ends[0].socket);
