@@ -48,21 +48,18 @@
 #define EXTRA_BYTES 512u
 
 /*
- * Requests that follow it go their own way: they are others'. Its client is told once: to say
- * so again until it is acknowledged would take the place that is needed.
+ * Others that wait for its fetch wait on. Its client is told once: to say so again until it is
+ * acknowledged would take the place that is needed.
  */
 static void displace(struct client_side *side, struct request *request)
 {
     uint64_t id = request->trail.id;
-    if (request->fetch != NULL) {
-        coalesce_scatter(&side->fetch, request->fetch);
-    }
     if (request->is_delivering) {
         metric_add(&side->context.metrics.deliveries_cut, 1);
         request_drop(side, request, REASON_client_unreachable);
         return;
     }
-    fetch_fail(&side->fetch, request->fetch, REASON_displaced, NULL);
+    fetch_fail_one(&side->fetch, request->fetch, &request->waiter, REASON_displaced);
     if (request->is_delivering && request->trail.id == id) {
         reply_nothing(side, request);
     }
@@ -113,11 +110,12 @@ static void reclaim_bodies(struct client_side *side, const struct leg *leg, size
             return;
         }
         account_note_displaced(holding);
-        struct request *request = request_of_fetch(fetch);
-        if (request != NULL) {
+        const struct transfer *transfer = fetch->transfer;
+        struct request *request;
+        while (fetch->transfer == transfer && (request = request_of_fetch(fetch)) != NULL) {
             displace(side, request);
-        } else {
-            coalesce_scatter(&side->fetch, fetch);
+        }
+        if (fetch->transfer == transfer) {
             fetch_fail(&side->fetch, fetch, REASON_displaced, NULL);
         }
     }
@@ -347,40 +345,12 @@ static void replace_older(struct client_side *side, const struct leg *leg)
     }
 }
 
-/*
- * A request, with the fetch that is to answer it. Answers that clients leave unacknowledged hold
- * a slot for 93 s: the oldest of them, sent before, makes room when all slots are in use.
- */
-static enum reason make_request(struct client_side *side, const struct incoming *incoming,
-                                struct fetch_recipe *recipe, struct request **ret_request)
+/* Whether it waits for the fetch of an equal request from now on. */
+static bool join_equal(struct client_side *side, struct request *request,
+                       const struct fetch_recipe *recipe)
 {
-    struct leg *leg = incoming->leg;
-    struct request_table *table = &side->requests;
-    if (request_table_is_full(table) && table->delivering.first != NULL) {
-        metric_add(&side->context.metrics.deliveries_cut, 1);
-        request_drop(side, HASH_ENTRY(table->delivering.first, struct request, waiting),
-                     REASON_client_unreachable);
-    }
-    struct request *request = request_new(side, leg);
-    if (request == NULL) {
-        return REASON_proxy_busy;
-    }
-    request->query = serve_query(side, incoming->message);
-    request_begin(side, request);
-    recipe->asker = &request->leg.asker;
-    recipe->trail = &request->trail;
-    recipe->turn = &leg->peer->turn;
-    enum reason reason = fetch_make(
-        &side->fetch, recipe, (struct waiter){&request_waiter_calls, request}, &request->fetch);
-    if (reason != REASON_none) {
-        request_abandon(side, request);
-        return reason;
-    }
-    if (request->fetch->memory.is_large) {
-        request_charge_large(side, request);
-    }
-    *ret_request = request;
-    return REASON_none;
+    struct fetch *equal = coalesce_find(&side->fetch, recipe);
+    return equal != NULL && request_join(side, request, equal, recipe);
 }
 
 /* --- may it go ---------------------------------------------------------- */
@@ -520,7 +490,24 @@ static enum block_plan plan_blocks(struct client_side *side, struct incoming *in
     return plan;
 }
 
-/* Not answered here: a request, which observes, follows an equal one, or goes its own way. */
+/*
+ * The request has its fetch, of @p recipe, but what it registers for is not observed: it is a
+ * request like others.
+ */
+static void send_unobserved(struct client_side *side, struct request *request,
+                            const struct fetch_recipe *recipe)
+{
+    struct fetch_recipe plain = *recipe;
+    struct cached_lookup lookup = *recipe->lookup;
+    lookup.key = request->fetch->ticket.key; /* the lookup's bytes may be others by now */
+    plain.lookup = &lookup;
+    if (request->fetch->memory.is_large || !join_equal(side, request, &plain)) {
+        coalesce_open(&side->fetch, request->fetch);
+        forward_start(&side->fetch, request->fetch);
+    }
+}
+
+/* Not answered here: a request, which observes, joins an equal one, or goes its own way. */
 static void send_on(struct client_side *side, struct incoming *incoming,
                     const struct question *question, const struct finding *finding)
 {
@@ -533,15 +520,27 @@ static void send_on(struct client_side *side, struct incoming *incoming,
     struct message bodiless = *incoming->message;
     bodiless.payload = (struct bytes){0};
     recipe.message = plan == BLOCK_PLAN_TRANSFER ? &bodiless : incoming->message;
-    struct request *request;
-    struct problem problem = {.reason = make_request(side, incoming, &recipe, &request)};
+    struct problem problem = {.reason = REASON_proxy_busy};
+    struct request *request = request_make(side, incoming->leg, incoming->message);
+    bool is_plain = plan != BLOCK_PLAN_TRANSFER && !question->is_registration;
+    if (request != NULL && is_plain && join_equal(side, request, &recipe)) {
+        return;
+    }
+    if (request != NULL) {
+        problem.reason = request_ask(side, request, &recipe);
+    }
     if (problem.reason != REASON_none) {
+        if (request != NULL) {
+            request_abandon(side, request);
+        }
         refuse_request(side, incoming, &problem);
     } else if (plan == BLOCK_PLAN_TRANSFER) {
         transfer_send(&side->fetch, request->fetch, body, incoming->options.block1);
-    } else if (!(question->is_registration && registration_take(side, request, &recipe)) &&
-               !coalesce_enter(&side->fetch, request->fetch)) {
+    } else if (is_plain) {
+        coalesce_open(&side->fetch, request->fetch);
         forward_start(&side->fetch, request->fetch);
+    } else if (!registration_take(side, request, &recipe)) {
+        send_unobserved(side, request, &recipe);
     }
 }
 

@@ -249,7 +249,7 @@ static void answer_followers(struct client_side *side, struct observation *obser
             fetch_fail(&side->fetch, request->fetch, against, NULL);
         } else if (observation->state != OBSERVATION_ENDED) {
             observation_admit(side, observation, request, reason);
-        } else if (!cached_is_failure(reply->code) || !cached_help(&side->fetch, request->fetch)) {
+        } else {
             fetch_answer(&side->fetch, request->fetch, reason, reply);
         }
     }
@@ -706,8 +706,8 @@ static void cancel(struct client_side *side, struct observation *observation)
     bool is_known_there = !observation->is_private && fetch->sending.origin != NULL;
     if (!is_known_there || !forward_deregister(&side->fetch, fetch)) {
         observation->fetch = NULL;
-        fetch_leave(&side->fetch, fetch,
-                    REASON_client_gone); /* its notifications will be rejected */
+        /* Its notifications will be rejected. */
+        fetch_leave(&side->fetch, fetch, &observation->waiter, REASON_client_gone);
     }
 }
 
@@ -726,9 +726,9 @@ static void displace_fetch(struct client_side *side, struct observation *observa
         !observation->is_private && fetch->sending.origin != NULL &&
         (is_cancelling || fetch->state == FETCH_observing);
     observation->fetch = NULL;
-    fetch_disown(fetch);
+    fetch_let_go(fetch, &observation->waiter);
     if (!may_last || (!is_cancelling && !forward_deregister(&side->fetch, fetch))) {
-        fetch_leave(&side->fetch, fetch, REASON_displaced);
+        fetch_fail(&side->fetch, fetch, REASON_displaced, NULL);
     }
 }
 

@@ -46,6 +46,7 @@
 #include "cache/key.h"
 #include "coap/observe.h"
 #include "coap/reason.h"
+#include "fetch/fetch.h"
 
 struct config;
 struct client_side;
@@ -80,6 +81,7 @@ struct observation {
     bool is_private;    /* for one client only, without a key: OSCORE */
     enum observation_state state;
     struct fetch *fetch;          /* the registration; NULL: none any more */
+    struct waiter waiter;         /* in its list */
     struct list followers;        /* requests that wait for the answer */
     struct list observers;        /* the newest first */
     struct holding holding;       /* charged to the source that asked first and is still there, */

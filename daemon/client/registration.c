@@ -375,10 +375,11 @@ static bool begin_observation(struct client_side *side, struct request *request,
     own.additions.observe = OBSERVE_REGISTER;
     own.additions.etags = NULL;
     own.additions.etag_count = 0;
+    observation->waiter = (struct waiter){.calls = &observation_calls, .owner = observation};
     follow_observation(side, observation, request);
     if (!make_registration(side, recipe->message, &message) ||
-        fetch_start_own(&side->fetch, &own, (struct waiter){&observation_calls, observation},
-                        &observation->fetch) != REASON_none) {
+        fetch_start_own(&side->fetch, &own, &observation->waiter, &observation->fetch) !=
+            REASON_none) {
         observation_unfollow(side, request);
         observation_free(side, observation);
         return false;

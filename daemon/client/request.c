@@ -14,15 +14,16 @@
 #include "client/stream.h"
 #include "client/trace.h"
 #include "fetch/cached.h"
-#include "fetch/coalesce.h"
+#include "fetch/forward.h"
 #include "fetch/published.h"
-#include "fetch/transfer.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+
+static const struct waiter_calls request_waiter_calls;
 
 /* --- slots and memory ---------------------------------------------------------- */
 
@@ -61,7 +62,19 @@ bool request_table_is_full(const struct request_table *table)
     return free_slots_next(&table->free) == NO_SLOT;
 }
 
-struct request *request_new(struct client_side *side, const struct leg *leg)
+/*
+ * Charge the large block that its fetch or its answer is in to its client's source; once, until
+ * it is freed.
+ */
+static void charge_large(struct client_side *side, struct request *request)
+{
+    if (request->large.account == NULL) {
+        account_charge(&side->fetch.large.accounts, &request->large,
+                       &request->leg.asker.path.remote, 1);
+    }
+}
+
+static struct request *request_new(struct client_side *side, const struct leg *leg)
 {
     struct request_table *table = &side->requests;
     struct memory memory;
@@ -77,6 +90,8 @@ struct request *request_new(struct client_side *side, const struct leg *leg)
     memset(request, 0, offsetof(struct request, trail)); /* in place: nothing is copied about */
     request->slot = slot;
     request->is_used = true;
+    request->waiter.calls = &request_waiter_calls;
+    request->waiter.owner = request;
     request->memory = memory;
     uint8_t *token = memory_alloc(&request->memory, leg->token.len);
     if (leg->token.len > 0) {
@@ -88,17 +103,9 @@ struct request *request_new(struct client_side *side, const struct leg *leg)
     (void)free_slots_take(&table->free);
     account_charge(&table->accounts, &request->holding, &leg->asker.path.remote, 1);
     if (memory.is_large) {
-        request_charge_large(side, request);
+        charge_large(side, request);
     }
     return request;
-}
-
-void request_charge_large(struct client_side *side, struct request *request)
-{
-    if (request->large.account == NULL) {
-        account_charge(&side->fetch.large.accounts, &request->large,
-                       &request->leg.asker.path.remote, 1);
-    }
 }
 
 void request_deliver(struct request_table *table, struct request *request)
@@ -139,7 +146,7 @@ bool request_renew_memory(struct client_side *side, struct request *request, siz
     if (!memory_take(&side->fetch.large, memory, memory->bytes, REQUEST_MEMORY_BYTES, bytes)) {
         return false;
     }
-    request_charge_large(side, request);
+    charge_large(side, request);
     return true;
 }
 
@@ -153,7 +160,8 @@ static void on_ack_due(void *context, struct timer *timer, uint64_t now_ms)
     reply_acknowledge(side, HASH_ENTRY(timer, struct request, ack_timer));
 }
 
-void request_begin(struct client_side *side, struct request *request)
+/* Enter it into the maps and into the list of its client; start its clocks. */
+static void request_begin(struct client_side *side, struct request *request)
 {
     struct request_table *table = &side->requests;
     const struct leg *leg = &request->leg;
@@ -177,14 +185,49 @@ void request_begin(struct client_side *side, struct request *request)
     }
 }
 
+/*
+ * Answers that clients leave unacknowledged hold a slot for 93 s: the oldest of them, sent before,
+ * makes room when all slots are in use.
+ */
+struct request *request_make(struct client_side *side, const struct leg *leg,
+                             const struct message *message)
+{
+    struct request_table *table = &side->requests;
+    if (request_table_is_full(table) && table->delivering.first != NULL) {
+        metric_add(&side->context.metrics.deliveries_cut, 1);
+        request_drop(side, HASH_ENTRY(table->delivering.first, struct request, waiting),
+                     REASON_client_unreachable);
+    }
+    struct request *request = request_new(side, leg);
+    if (request != NULL) {
+        request->query = serve_query(side, message);
+        trail_begin(&side->fetch, &request->trail);
+        request_begin(side, request);
+    }
+    return request;
+}
+
+enum reason request_ask(struct client_side *side, struct request *request,
+                        struct fetch_recipe *recipe)
+{
+    recipe->asker = &request->leg.asker;
+    recipe->trail = &request->trail;
+    recipe->turn = &request->leg.peer->turn;
+    enum reason reason = fetch_make(&side->fetch, recipe, &request->waiter, &request->fetch);
+    if (reason == REASON_none && request->fetch->memory.is_large) {
+        charge_large(side, request);
+    }
+    return reason;
+}
+
 static void leave_peer(struct request *request)
 {
     struct peer *peer = request->leg.peer;
     if (peer == NULL) {
         return;
     }
-    if (request->fetch != NULL) {
-        request->fetch->sending.queued.turn = NULL; /* the peer's */
+    if (request->fetch != NULL && request->fetch->sending.queued.turn == &peer->turn) {
+        request->fetch->sending.queued.turn = NULL;
     }
     *request->link_of_peer = request->next_of_peer;
     if (request->next_of_peer != NULL) {
@@ -253,7 +296,47 @@ struct own_location {
 
 struct request *request_of_fetch(const struct fetch *fetch)
 {
-    return fetch->waiter.calls == &request_waiter_calls ? fetch->waiter.owner : NULL;
+    const struct waiter *waiter = fetch_first_waiter(fetch);
+    return waiter != NULL && waiter->calls == &request_waiter_calls ? waiter->owner : NULL;
+}
+
+static void on_joined_deadline(void *context, struct timer *timer, uint64_t now_ms)
+{
+    (void)now_ms;
+    struct client_side *side = context;
+    struct request *request = HASH_ENTRY(timer, struct request, timer);
+    fetch_fail_one(&side->fetch, request->fetch, &request->waiter, REASON_origin_timeout);
+}
+
+bool request_join(struct client_side *side, struct request *request, struct fetch *fetch,
+                  const struct fetch_recipe *recipe)
+{
+    const struct bytes options = recipe->message->options;
+    uint8_t *kept = memory_alloc(&request->memory, options.len);
+    if (kept == NULL) {
+        return false;
+    }
+    if (options.len > 0) {
+        memcpy(kept, options.data, options.len);
+    }
+    if (request->fetch != NULL) {
+        fetch_leave(&side->fetch, request->fetch, &request->waiter, REASON_none);
+    }
+    request->fetch = fetch;
+    request->joined_id = fetch->trail->id;
+    request->own = (struct own_question){
+        .deadline_ms = context_now_ms(&side->context) + side->context.config->proxy_request_timeout,
+        .options = {kept, options.len},
+        .block2 = recipe->additions.block2,
+        .not_local = recipe->not_local,
+        .drops_echo = recipe->additions.drops_echo,
+    };
+    request->waiter.asker = &request->leg.asker;
+    request->waiter.etags = request->own.options;
+    fetch_add_waiter(fetch, &request->waiter);
+    metric_add(&side->context.metrics.requests_coalesced, 1);
+    timer_set(&side->context.wheel, &request->timer, request->own.deadline_ms, on_joined_deadline);
+    return true;
 }
 
 /* It waits for nothing any more, for @p reason, and is about to be told so with @p code. */
@@ -262,6 +345,9 @@ static void part_from_fetch(struct client_side *side, struct request *request, e
 {
     if (request->observation != NULL) {
         observation_unfollow(side, request);
+    }
+    if (request->joined_id != 0) {
+        timer_cancel(&side->context.wheel, &request->timer);
     }
     request->reason = reason;
     trace_ended(side, request, reason, code);
@@ -277,7 +363,7 @@ void request_drop(struct client_side *side, struct request *request, enum reason
     struct fetch *fetch = request->fetch;
     part_from_fetch(side, request, reason, 0);
     if (fetch != NULL) {
-        fetch_leave(&side->fetch, fetch, reason);
+        fetch_leave(&side->fetch, fetch, &request->waiter, reason);
     }
     reply_nothing(side, request);
 }
@@ -344,10 +430,47 @@ static void on_fetch_nothing(struct fetch_side *below, void *owner, struct fetch
     reply_nothing(side, owner);
 }
 
-/* It may follow an observation's registration: it goes on alone. */
+/* What it has joined is not for it: its own fetch, for the rest of its time. */
+static void on_fetch_alone(struct fetch_side *below, void *owner, struct fetch *fetch)
+{
+    struct client_side *side = client_side_of(below);
+    struct request *request = owner;
+    struct leg *leg = &request->leg;
+    const struct own_question *own = &request->own;
+    const struct message message = {.options = own->options};
+    const struct fetch_recipe recipe = {
+        .asker = &leg->asker,
+        .trail = &request->trail,
+        .turn = leg->peer != NULL ? &leg->peer->turn : NULL,
+        .deadline_ms = own->deadline_ms,
+        .mirrors_non = leg->kind == LEG_DATAGRAM && !leg->confirmable,
+        .message = &message,
+        .additions = {.block2 = own->block2,
+                      .no_response = {.is_ours = true},
+                      .drops_echo = own->drops_echo,
+                      .etag_seed = side->fetch.bodies.seed},
+        .asks_for_block = leg->has_block2,
+        .not_local = own->not_local,
+    };
+    timer_cancel(&side->context.wheel, &request->timer);
+    enum reason reason = fetch_make_alone(below, fetch, &recipe, &request->waiter, &request->fetch);
+    if (reason != REASON_none) {
+        (void)on_fetch_failure(below, request, fetch, reason, NULL);
+        return;
+    }
+    if (request->fetch->memory.is_large) {
+        charge_large(side, request);
+    }
+    forward_start(below, request->fetch);
+}
+
+/* It may wait for an observation's registration: it goes on alone. The body has its own clock. */
 static void on_fetch_blocks(struct fetch_side *below, void *owner)
 {
-    observation_unfollow(client_side_of(below), owner);
+    struct client_side *side = client_side_of(below);
+    struct request *request = owner;
+    timer_cancel(&side->context.wheel, &request->timer);
+    observation_unfollow(side, request);
 }
 
 static void on_fetch_member(struct fetch_side *below, void *owner, struct fetch *fetch,
@@ -375,10 +498,11 @@ static bool does_blocks(const void *owner)
     return stream_takes_blocks(&((const struct request *)owner)->leg);
 }
 
-const struct waiter_calls request_waiter_calls = {
+static const struct waiter_calls request_waiter_calls = {
     .on_answer = on_fetch_answer,
     .on_failure = on_fetch_failure,
     .on_nothing = on_fetch_nothing,
+    .on_alone = on_fetch_alone,
     .on_member = on_fetch_member,
     .on_blocks = on_fetch_blocks,
     .takes_block = takes_block,

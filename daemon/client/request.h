@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A request: what a client asked, and where its answer goes. It waits for a fetch
- * (fetch/fetch.h), or with others for an observation; after that, where its answer was a separate
- * confirmable message, for the client's acknowledgement (delivering).
+ * (fetch/fetch.h), its own or that of an equal request, or with others for an observation; after
+ * that, where its answer was a separate confirmable message, for the client's acknowledgement
+ * (delivering).
  *
  * Requests live in slots of fixed size with some bytes behind them, for the token and a separate
  * answer: a request allocates nothing.
@@ -18,13 +19,22 @@
 #include "client/leg.h"
 #include "coap/reply.h"
 #include "coap/retransmit.h"
-#include "fetch/fetch.h"
+#include "fetch/make.h"
 
 struct client_side;
 struct observation;
 
 /* Bytes behind each request; one that needs more takes a large block. */
 #define REQUEST_MEMORY_BYTES 1536u
+
+/* What a request that has joined a fetch needs where it has to ask by itself after all. */
+struct own_question {
+    uint64_t deadline_ms;
+    struct bytes options;     /* as its client sent them, encoded; in the request's memory */
+    struct own_option block2; /* as in struct additions */
+    uint16_t not_local;       /* as in struct request_options */
+    bool drops_echo;
+};
 
 struct request {
     uint32_t slot;
@@ -37,9 +47,12 @@ struct request {
     struct hash_node by_token;     /* client and token */
     struct hash_node by_message;   /* of the answer that is out, to the client */
     struct timer ack_timer;        /* ack-delay */
-    struct timer timer;            /* retransmission of the separate answer */
+    struct timer timer;            /* its deadline where it has joined a fetch, later the */
+                                   /* retransmission of the separate answer */
     struct retransmission again;
     struct fetch *fetch;             /* which it waits for; NULL: it has its answer */
+    struct waiter waiter;            /* in the list of that fetch */
+    uint64_t joined_id;              /* of the request whose fetch it has joined; 0: none */
     struct observation *observation; /* whose answer it waits for, with its fetch kept, or NULL */
     struct list_node waiting;        /* of an observation's followers, or of those delivering */
     uint64_t query;                  /* as in struct serve_subject */
@@ -49,8 +62,9 @@ struct request {
     struct memory memory;
 
     /* What request_new() does not clear. */
-    struct trail trail; /* its fetch has begun it */
+    struct trail trail;
     struct leg leg;
+    struct own_question own; /* where joined_id is set */
 };
 
 struct request_table {
@@ -74,18 +88,22 @@ void request_table_clear(struct request_table *table);
 bool request_table_is_full(const struct request_table *table);
 
 /**
- * A new request over @p leg, which is copied with its token; charged to its client's source.
+ * A new request over @p leg, which is copied with its token; charged to its client's source. It
+ * waits for nothing yet. Where all slots are in use, an answer that is being delivered makes room.
  *
  * @return NULL when the table, or the large blocks, are used up. Free with request_finish() or
  * request_abandon().
  */
-struct request *request_new(struct client_side *side, const struct leg *leg);
+struct request *request_make(struct client_side *side, const struct leg *leg,
+                             const struct message *message);
 
 /**
- * Charge the large block that its fetch or its answer is in to its client's source; once, until
- * it is freed. Cannot fail.
+ * Make its own fetch, of @p recipe, in which asker, trail and turn are set.
+ *
+ * @return REASON_none, or why there is none.
  */
-void request_charge_large(struct client_side *side, struct request *request);
+enum reason request_ask(struct client_side *side, struct request *request,
+                        struct fetch_recipe *recipe);
 
 /**
  * No fetch could be made for it: freed, as though there had been no request. Its client is the
@@ -106,21 +124,29 @@ bool request_renew_memory(struct client_side *side, struct request *request, siz
  */
 void request_deliver(struct request_table *table, struct request *request);
 
-/** How its fetch tells it. */
-extern const struct waiter_calls request_waiter_calls;
+/**
+ * It waits from now on for @p fetch, which is made or under way for an equal request, until its own
+ * time is over. Its own fetch, which has not been sent, ends.
+ *
+ * @param recipe what its own fetch would be made from.
+ * @return false where its options do not fit its slot; nothing has changed then.
+ */
+bool request_join(struct client_side *side, struct request *request, struct fetch *fetch,
+                  const struct fetch_recipe *recipe);
 
-/** The request that waits for @p fetch, or NULL. */
+/** Whether an origin server was chosen for its own fetch: not for one that it has joined. */
+static inline bool request_was_sent(const struct request *request)
+{
+    const struct fetch *fetch = request->fetch;
+    return fetch != NULL && fetch->asker == &request->leg.asker && fetch->candidate_count > 0;
+}
+
+/** The request that waits for @p fetch, the first of several; NULL: a part of the proxy does. */
 struct request *request_of_fetch(const struct fetch *fetch);
 
 /**
- * Enter it into the maps and into the list of its client, which must not be freed while it is
- * there; start its clocks. Cannot fail.
- */
-void request_begin(struct client_side *side, struct request *request);
-
-/**
  * It is over for @p reason, without any answer; also for a separate answer under delivery. Its
- * fetch goes on only if equal ones wait for it. The request is freed.
+ * fetch goes on only if others wait for it. The request is freed.
  */
 void request_drop(struct client_side *side, struct request *request, enum reason reason);
 

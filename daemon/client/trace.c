@@ -233,7 +233,7 @@ static void add_way(struct line *line, const struct access_record *record, enum 
 {
     const struct fetch *fetch = record->request != NULL ? record->request->fetch : NULL;
     char target[TARGET_TEXT_MAX], address[ADDRESS_TEXT_MAX];
-    bool was_sent = fetch != NULL && fetch->candidate_count > 0;
+    bool was_sent = fetch != NULL && request_was_sent(record->request);
     bool was_looked_up = fetch != NULL || record->cache != CACHE_ANSWER_OFF;
 
     if (field == ACCESS_form) {
@@ -485,6 +485,11 @@ static void add_target(struct log_block *block, const struct target *target, con
     log_block_line(block, "  CRI        %s", describe_cri(target, text, sizeof(text)));
 }
 
+static enum cache_answer answer_of_cache(const struct request *request)
+{
+    return request->joined_id != 0 ? CACHE_ANSWER_FOLLOWS : request->fetch->ticket.answer;
+}
+
 static void trace_block(struct client_side *side, const struct request *request, enum reason reason,
                         uint8_t code)
 {
@@ -497,7 +502,7 @@ static void trace_block(struct client_side *side, const struct request *request,
                               .reason = reason_row(reason)->name,
                               .method = method_name(request->fetch->sending.datagram[1]),
                               .form = target_form_name(target->form),
-                              .cache = cache_answer_name(request->fetch->ticket.answer),
+                              .cache = cache_answer_name(answer_of_cache(request)),
                               .route = request->fetch->hop.route,
                               .exchange = request->trail.id,
                               .us = loop_clock_us(side->context.loop) - request->trail.started_us};
@@ -519,13 +524,12 @@ static void trace_block(struct client_side *side, const struct request *request,
                            ? next_hop_format(&request->fetch->hop, text, sizeof(text))
                            : "direct");
     }
-    if (request->fetch->ticket.answer == CACHE_ANSWER_FOLLOWS) {
-        log_block_line(&block, "  cache      follows request %" PRIu64,
-                       request->fetch->ticket.leader_id);
+    if (request->joined_id != 0) {
+        log_block_line(&block, "  cache      follows request %" PRIu64, request->joined_id);
     } else {
-        log_block_line(&block, "  cache      %s", cache_answer_name(request->fetch->ticket.answer));
+        log_block_line(&block, "  cache      %s", view.cache);
     }
-    if (request->fetch->candidate_count > 0) {
+    if (request_was_sent(request)) {
         view.origin = &request->fetch->candidates[request->fetch->candidate];
         log_block_line(
             &block, "  sent to    %s, %u time(s)",
@@ -599,7 +603,7 @@ void trace_ended(struct client_side *side, struct request *request, enum reason 
         .leg = &request->leg,
         .request = request,
         .target = fetch != NULL ? &fetch->target : NULL,
-        .cache = fetch != NULL ? fetch->ticket.answer : CACHE_ANSWER_OFF,
+        .cache = fetch != NULL ? answer_of_cache(request) : CACHE_ANSWER_OFF,
         .reason = reason,
         .method = fetch != NULL ? fetch->sending.datagram[1] : 0,
         .code = code,
@@ -611,7 +615,7 @@ void trace_ended(struct client_side *side, struct request *request, enum reason 
     }
     if (fetch != NULL) {
         request->ended_upstream =
-            fetch->candidate_count > 0 ? (uint8_t)(fetch->hop.scheme->transport + 1) : 0;
+            request_was_sent(request) ? (uint8_t)(fetch->hop.scheme->transport + 1) : 0;
         count_duration(side, &request->leg, false,
                        loop_clock_us(side->context.loop) - request->trail.started_us);
     }

@@ -87,7 +87,7 @@ static int init_tables(struct engine *engine)
                          config->cache_max_entry_bytes, seed) == 0 &&
         source_table_init(&engine->client.sources, config->limits_addresses, seed) == 0 &&
         throttle_table_init(&engine->origin.throttles, config->limits_throttled) == 0 &&
-        coalesce_init(&engine->fetch.leaders, config->limits_exchanges, seed) == 0;
+        coalesce_init(&engine->fetch.equals, config->limits_exchanges, seed) == 0;
     set_sources(engine);
     return good ? 0 : -ENOMEM;
 }
@@ -152,7 +152,7 @@ void engine_free(struct engine *engine)
     dedup_clear(&engine->origin.dedup);
     trace_clear(&engine->client);
     cache_store_clear(&engine->fetch.cache);
-    hash_map_clear(&engine->fetch.leaders);
+    hash_map_clear(&engine->fetch.equals);
     free(engine->own_changes);
     free(engine->context.target_memory);
     free(engine->context.scratch);
@@ -245,7 +245,7 @@ void engine_drain(struct engine *engine)
 
 size_t engine_in_flight(const struct engine *engine)
 {
-    return free_slots_taken(&engine->fetch.fetches.free) + engine->client.requests.delivering_count;
+    return free_slots_taken(&engine->client.requests.free) + engine->fetch.fetches.own_count;
 }
 
 /* The same scheme in the configuration that has come. */

@@ -324,10 +324,28 @@ bool cached_begin(struct fetch_side *side, struct fetch *fetch, const struct cac
     return true;
 }
 
+void cached_lookup_again(const struct fetch_side *side, const struct fetch *fetch,
+                         struct bytes options, struct cached_lookup *ret_lookup)
+{
+    const struct cache_ticket *ticket = &fetch->ticket;
+    *ret_lookup = (struct cached_lookup){.has_key = ticket->has_key,
+                                         .is_unfit = true,
+                                         .answer = CACHE_ANSWER_FOLLOWS,
+                                         .hop_limit = ticket->hop_limit,
+                                         .key = ticket->key,
+                                         .candidates = ticket->candidates};
+    for (uint32_t i = 0; i < ticket->candidates.count; i++) {
+        struct representation kept = cache_entry_get(&side->cache, ticket->candidates.entries[i]);
+        struct bytes etag = freshness_etag(kept.options);
+        if (etag.len > 0 && !etag_is_among(options, etag)) {
+            ret_lookup->etags[ret_lookup->etag_count++] = etag;
+        }
+    }
+}
+
 void cached_release(struct fetch_side *side, struct fetch *fetch)
 {
     struct cache_ticket *ticket = &fetch->ticket;
-    coalesce_leave(fetch);
     coalesce_close(fetch);
     for (uint32_t i = 0; i < ticket->candidates.count; i++) {
         cache_store_unpin(&side->cache, ticket->candidates.entries[i]);
@@ -507,6 +525,29 @@ static void answer_valid(struct fetch_side *side, struct fetch *fetch, const str
     }
 }
 
+static bool is_usable_stale(const struct fetch_side *side, const struct cache_entry *entry)
+{
+    struct representation kept = cache_entry_get(&side->cache, entry);
+    return entry->code == CODE(2, 5) && !entry->is_superseded && !cached_is_changed(side, entry) &&
+           freshness_is_usable_stale(&kept, side->context.config->cache_stale_if_error,
+                                     context_now_ms(&side->context));
+}
+
+/* What can stand in for an answer to the fetch that is a failure, or NULL. */
+static struct cache_entry *find_help(const struct fetch_side *side, const struct fetch *fetch)
+{
+    const struct cache_ticket *ticket = &fetch->ticket;
+    /* A part of the proxy that asks is told why, and helps those that wait for it. */
+    if (!ticket->has_key || fetch->is_own || side->context.config->cache_stale_if_error == 0) {
+        return NULL;
+    }
+    struct cache_entry *entry = cache_store_find(&side->cache, &ticket->key);
+    while (entry != NULL && !is_usable_stale(side, entry)) {
+        entry = cache_store_find_next(&side->cache, entry);
+    }
+    return entry;
+}
+
 static struct answer_facts facts_of(const struct fetch *fetch, const struct reply *reply)
 {
     struct answer_facts facts = freshness_facts(reply->code, reply->options);
@@ -558,26 +599,16 @@ void cached_answer(struct fetch_side *side, struct fetch *fetch, const struct re
         return;
     }
     const struct answer_facts facts = facts_of(fetch, reply);
-    if (cached_is_failure(reply->code) && cached_help(side, fetch)) {
-        return;
-    }
-    if (facts.use == ANSWER_FOR_ONE) {
-        coalesce_scatter(side, fetch);
-    } else if (facts.use == ANSWER_STORABLE) {
+    fetch->ticket.is_for_one = facts.use == ANSWER_FOR_ONE;
+    /* A failure would push out what stands in for it. */
+    if (facts.use == ANSWER_STORABLE &&
+        !(cached_is_failure(reply->code) && find_help(side, fetch) != NULL)) {
         keep_answer(side, fetch, reply, &facts);
     }
     fetch_answer(side, fetch, REASON_answered, reply);
 }
 
 /* --- failures ----------------------------------------------------------- */
-
-static bool is_usable_stale(const struct fetch_side *side, const struct cache_entry *entry)
-{
-    struct representation kept = cache_entry_get(&side->cache, entry);
-    return entry->code == CODE(2, 5) && !entry->is_superseded && !cached_is_changed(side, entry) &&
-           freshness_is_usable_stale(&kept, side->context.config->cache_stale_if_error,
-                                     context_now_ms(&side->context));
-}
 
 void cached_note_end(struct fetch_side *side, const struct fetch *fetch, enum reason reason)
 {
@@ -591,27 +622,18 @@ bool cached_is_failure(uint8_t code)
     return code == CODE(5, 0) || code == CODE(5, 2) || code == CODE(5, 3) || code == CODE(5, 4);
 }
 
-bool cached_help(struct fetch_side *side, struct fetch *fetch)
+bool cached_help(struct fetch_side *side, const struct fetch *fetch, struct asker *asker,
+                 struct reply *ret_reply)
 {
-    struct cache_ticket *ticket = &fetch->ticket;
-    /* A part of the proxy that asks is told why, and helps those that wait for it. */
-    if (!ticket->has_key || fetch->is_own || side->context.config->cache_stale_if_error == 0) {
-        return false;
-    }
-    struct cache_entry *entry = cache_store_find(&side->cache, &ticket->key);
-    while (entry != NULL && !is_usable_stale(side, entry)) {
-        entry = cache_store_find_next(&side->cache, entry);
-    }
-    if (entry == NULL || admit_answer(side, fetch->asker, &fetch->target,
-                                      fetch->sending.datagram[1], &entry->origin) != REASON_none) {
+    struct cache_entry *entry = find_help(side, fetch);
+    if (entry == NULL || admit_answer(side, asker, &fetch->target, fetch->sending.datagram[1],
+                                      &entry->origin) != REASON_none) {
         return false;
     }
     cache_entry_touch(entry);
-    ticket->source = entry->origin;
     metric_add(&side->context.metrics.cache_stale_served, 1);
     struct representation kept = cache_entry_get(&side->cache, entry);
-    struct reply reply = cached_reply_of(&kept, context_now_ms(&side->context));
-    fetch_answer(side, fetch, REASON_stale, &reply);
+    *ret_reply = cached_reply_of(&kept, context_now_ms(&side->context));
     return true;
 }
 

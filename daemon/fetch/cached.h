@@ -40,8 +40,15 @@ bool cached_begin(struct fetch_side *side, struct fetch *fetch, const struct cac
                   const struct message *message);
 
 /**
- * The fetch is over: its pinned entries are released, it follows and leads no other. Takes one
- * that holds nothing.
+ * What cached_look() has said to the request that @p fetch was made for, for one that has waited
+ * for it and asks by itself with @p options. Borrows from the fetch and the cache. Cannot fail.
+ */
+void cached_lookup_again(const struct fetch_side *side, const struct fetch *fetch,
+                         struct bytes options, struct cached_lookup *ret_lookup);
+
+/**
+ * The fetch is over: its pinned entries are released, no request joins it. Takes one that holds
+ * nothing.
  */
 void cached_release(struct fetch_side *side, struct fetch *fetch);
 
@@ -86,12 +93,14 @@ void cached_note_end(struct fetch_side *side, const struct fetch *fetch, enum re
 bool cached_is_failure(uint8_t code);
 
 /**
- * It is to fail in a way that a stale answer helps: answer it with what was kept, where that
- * may be done (cache.stale-if-error).
+ * It is to fail in a way that a stale answer helps: what was kept, where @p asker may have that
+ * (cache.stale-if-error). Counted as given.
  *
- * @return true: it has been answered.
+ * @param ret_reply borrowed until the cache changes.
+ * @return false: there is none.
  */
-bool cached_help(struct fetch_side *side, struct fetch *fetch);
+bool cached_help(struct fetch_side *side, const struct fetch *fetch, struct asker *asker,
+                 struct reply *ret_reply);
 
 /**
  * The answer as it is for a request that names @p etags, encoded options: 2.03 where the answer's

@@ -1,57 +1,36 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Equal requests in flight go to the origin server once: the first one leads, the others
- * follow it and get its answer or its failure, each in its own time and form. A follower
- * is a fetch in state following: it has its own deadline, and its own datagram for the
- * case that it has to go by itself after all.
+ * Equal requests in flight go to the origin server once: the first one's fetch is joined by the
+ * others, which are further waiters of it and get its answer or its failure, each in its own time
+ * and form (fetch/fetch.h).
  *
  * A NON that leaves as NON (upstream-type = mirror) may be lost without a word: no request that
- * would leave as CON follows it, and none at all once its answer is overdue. A fetch whose
+ * would leave as CON joins it, and none at all once its answer is overdue. A fetch whose
  * client has gone goes on for the others.
  */
 #ifndef CRIPROXY_COALESCE_H
 #define CRIPROXY_COALESCE_H
 
-#include "fetch/fetch.h"
+#include "fetch/make.h"
 
-/** @return 0 or -ENOMEM. The map indexes leaders by the hashes of their keys. */
-int coalesce_init(struct hash_map *leaders, uint32_t capacity, uint64_t seed);
+/** @return 0 or -ENOMEM. The map indexes fetches by the hashes of their keys. */
+int coalesce_init(struct hash_map *equals, uint32_t capacity, uint64_t seed);
 
 /**
- * Have a new fetch follow an equal one, or lead those to come, where its ticket has a
- * key and the configuration allows it.
+ * The fetch in flight whose answer will be one for the request of @p recipe as well; to be joined
+ * with fetch_add_waiter(). May use scratch.
  *
- * @return true: it follows; nothing is to be sent for it.
+ * @return NULL where there is none, or the configuration does not allow it.
  */
-bool coalesce_enter(struct fetch_side *side, struct fetch *fetch);
+struct fetch *coalesce_find(const struct fetch_side *side, const struct fetch_recipe *recipe);
 
 /**
- * It follows no other fetch any more, and is not answered with it. Takes one that follows none;
- * cannot fail.
+ * Have equal requests find a new fetch, where its ticket has a key and the configuration allows
+ * it. Cannot fail.
  */
-void coalesce_leave(struct fetch *fetch);
+void coalesce_open(struct fetch_side *side, struct fetch *fetch);
 
-/** No further fetch follows it; those that do stay. Takes one that does not lead; cannot fail. */
+/** No further request joins it; those that wait stay. Takes one that is not open; cannot fail. */
 void coalesce_close(struct fetch *fetch);
-
-/** Whether other fetches wait for its answer or are being given it: then it must not be freed. */
-bool coalesce_is_awaited(const struct fetch *fetch);
-
-/**
- * Give all its followers the answer, which is borrowed; they end and are freed, or go by
- * themselves where they may not have it.
- */
-void coalesce_answer(struct fetch_side *side, struct fetch *leader, enum reason reason,
-                     const struct reply *reply);
-
-/** It failed, and so do its followers. */
-void coalesce_end(struct fetch_side *side, struct fetch *leader, enum reason reason,
-                  const char *text);
-
-/**
- * The answer is for one client alone: each of its followers is sent by itself, and may fail at
- * once.
- */
-void coalesce_scatter(struct fetch_side *side, struct fetch *leader);
 
 #endif

@@ -2,6 +2,9 @@
 /* How fetches are answered and end: fetch_close() is the one way out. */
 #include "fetch/fetch.h"
 
+#include "coap/block.h"
+#include "coap/option.h"
+#include "fetch/admit.h"
 #include "fetch/cached.h"
 #include "fetch/coalesce.h"
 #include "fetch/forward.h"
@@ -23,36 +26,23 @@ void trail_event(struct context *context, struct trail *trail, enum event_kind k
     event_ring_add(context->events, &event, &trail->last_event);
 }
 
+void trail_begin(struct fetch_side *side, struct trail *trail)
+{
+    *trail = (struct trail){.id = side->fetches.last_id += side->fetches.id_step,
+                            .started_us = context_now_us(&side->context),
+                            .started_ms = context_now_ms(&side->context)};
+}
+
 bool fetch_lost(struct fetch_side *side, struct fetch *fetch)
 {
-    const struct waiter *waiter = &fetch->waiter;
-    return fetch->state == FETCH_observing && waiter->calls->on_lost != NULL &&
+    const struct waiter *waiter = fetch_first_waiter(fetch);
+    return fetch->state == FETCH_observing && waiter != NULL && waiter->calls->on_lost != NULL &&
            waiter->calls->on_lost(side, waiter->owner, fetch);
 }
 
-static enum waiter_wish on_answer_without_waiter(struct fetch_side *side, void *owner,
-                                                 struct fetch *fetch, enum reason reason,
-                                                 const struct reply *reply)
+/* The request goes that it was made for: what was borrowed from that is copied. */
+static void stand_alone(struct fetch *fetch)
 {
-    (void)side;
-    (void)owner;
-    (void)fetch;
-    (void)reason;
-    (void)reply;
-    return WAITER_DONE;
-}
-
-static const struct waiter_calls calls_without_waiter = {.on_answer = on_answer_without_waiter};
-
-/* Whether it was disowned. */
-static bool fetch_is_disowned(const struct fetch *fetch)
-{
-    return fetch->waiter.calls == &calls_without_waiter;
-}
-
-void fetch_disown(struct fetch *fetch)
-{
-    fetch->waiter = (struct waiter){.calls = &calls_without_waiter};
     if (fetch->asker != &fetch->own_asker) {
         fetch->own_asker = *fetch->asker;
         (void)identity_acquire(fetch->own_asker.identity);
@@ -63,6 +53,16 @@ void fetch_disown(struct fetch *fetch)
         fetch->trail = &fetch->own_trail;
     }
     fetch->sending.queued.turn = NULL;
+}
+
+/* Others may be left: they do not need the one that it was made for. */
+static void take_off(struct fetch *fetch, struct waiter *waiter)
+{
+    list_remove(&fetch->waiters, &waiter->node);
+    fetch->waiter_count--;
+    if (waiter->asker == fetch->asker && fetch->waiters.first != NULL) {
+        stand_alone(fetch);
+    }
 }
 
 /* --- answers and ends ----------------------------------------------------- */
@@ -80,7 +80,11 @@ void fetch_set_deadline(struct fetch_side *side, struct fetch *fetch)
     timer_set(&side->context.wheel, &fetch->timer, fetch->sending.deadline_ms, on_fetch_deadline);
 }
 
-static void close_one(struct fetch_side *side, struct fetch *fetch, enum reason reason)
+/*
+ * The one end of a fetch: it holds nothing towards an origin server afterwards, and the cache
+ * knows what became of it. Others that waited for the window may be sent, but none ends.
+ */
+static void fetch_close(struct fetch_side *side, struct fetch *fetch, enum reason reason)
 {
     cached_note_end(side, fetch, reason);
     fetch->reason = reason;
@@ -89,95 +93,208 @@ static void close_one(struct fetch_side *side, struct fetch *fetch, enum reason 
     fetch_free(&side->fetches, &side->large, fetch);
 }
 
-/*
- * The one end of a fetch: it holds nothing towards an origin server afterwards, and the cache
- * knows what became of it. Others that waited for the window may be sent, but none ends, unless
- * this one was the last to wait for it and it has no waiter of its own.
- */
-static void fetch_close(struct fetch_side *side, struct fetch *fetch, enum reason reason)
+/* Whether @p waiter can go on from @p block by itself. */
+static bool waiter_takes(const struct waiter *waiter, const struct block *block)
 {
-    struct fetch *leader = fetch->ticket.leader;
-    close_one(side, fetch, reason);
-    /* No request would be charged for the slot that it holds. */
-    if (leader != NULL && fetch_is_disowned(leader) && !coalesce_is_awaited(leader)) {
-        close_one(side, leader, reason);
+    return waiter->calls->takes_block == NULL || waiter->calls->takes_block(waiter->owner, block);
+}
+
+bool fetch_waiters_take(const struct fetch *client, const struct block *block)
+{
+    struct list_node *node = client->waiters.first;
+    while (node != NULL && waiter_takes(HASH_ENTRY(node, struct waiter, node), block)) {
+        node = node->next;
+    }
+    return node == NULL;
+}
+
+/* The origin server wants the request in blocks, which the waiter does not do. */
+static bool wants_upload(const struct fetch *fetch, const struct waiter *waiter,
+                         const struct reply *reply)
+{
+    struct message message = {0};
+    struct block block;
+    if (waiter->calls->does_blocks == NULL || waiter->calls->does_blocks(waiter->owner) ||
+        !transfer_find_block(reply, OPTION_block1, &block) || block.szx == BLOCK_SZX_BERT) {
+        return false;
+    }
+    (void)message_decode(fetch->sending.datagram, fetch->sending.datagram_len, &message);
+    return message.payload.len > block_size(&block);
+}
+
+/* The first of several blocks, and the waiter does not do those. */
+static bool wants_gathering(const struct fetch *fetch, const struct waiter *waiter,
+                            const struct reply *reply)
+{
+    struct block block;
+    return !fetch->asks_for_block && CODE_CLASS(reply->code) == 2 &&
+           transfer_find_block(reply, OPTION_block2, &block) && block.num == 0 && block.more &&
+           !waiter_takes(waiter, &block);
+}
+
+/*
+ * Whether @p waiter can do nothing with @p reply before a body has been moved in blocks, which its
+ * side does not do: the origin server wants the request in blocks (RFC 7959 section 2.9.3), or
+ * has sent the first of several.
+ */
+static bool needs_blocks(const struct fetch *fetch, const struct waiter *waiter,
+                         const struct reply *reply)
+{
+    return fetch->transfer == NULL &&
+           (reply->code == CODE(4, 13) ? wants_upload(fetch, waiter, reply)
+                                       : wants_gathering(fetch, waiter, reply));
+}
+
+/* What has come of a fetch, to be told. */
+struct outcome {
+    enum reason reason;
+    const struct reply *reply; /* NULL: it has failed, or is over without an answer, */
+    const char *text;          /* with this diagnostic payload */
+    bool may_be_stale;         /* a stale answer helps */
+};
+
+/* Whether @p outcome is one for @p waiter too, although the fetch was made for another. */
+static bool is_for_others(struct fetch_side *side, const struct fetch *fetch,
+                          const struct waiter *waiter, const struct outcome *outcome)
+{
+    if (outcome->reply == NULL) {
+        return !reason_is_about_client(outcome->reason);
+    }
+    return outcome->reason != REASON_local && !fetch->ticket.is_for_one &&
+           !fetch->sending.is_private &&
+           admit_answer(side, waiter->asker, &fetch->target, fetch->sending.datagram[1],
+                        cached_source(fetch)) == REASON_none;
+}
+
+static enum waiter_wish tell_failure(struct fetch_side *side, struct fetch *fetch,
+                                     const struct waiter *waiter, const struct outcome *outcome)
+{
+    const struct waiter_calls *calls = waiter->calls;
+    enum reason reason = outcome->reason;
+    if (reason_row(reason)->code == 0) {
+        if (calls->on_nothing != NULL) {
+            calls->on_nothing(side, waiter->owner, fetch, reason);
+        }
+        return WAITER_DONE;
+    }
+    if (calls->on_failure != NULL) {
+        return calls->on_failure(side, waiter->owner, fetch, reason, outcome->text);
+    }
+    struct reply reply = reply_of(reason, outcome->text);
+    return calls->on_answer(side, waiter->owner, fetch, reason, &reply);
+}
+
+/*
+ * The one place that decides what @p waiter has of @p outcome. It is off the list afterwards, and
+ * may be gone, unless it waits on.
+ */
+static void tell_waiter(struct fetch_side *side, struct fetch *fetch, struct waiter *waiter,
+                        const struct outcome *outcome)
+{
+    struct reply stale, own;
+    uint8_t etag_option[ETAG_OPTION_MAX];
+    const struct reply *reply = outcome->reply;
+    enum waiter_wish wish;
+    bool is_stale = outcome->may_be_stale && cached_help(side, fetch, waiter->asker, &stale) &&
+                    !needs_blocks(fetch, waiter, &stale);
+    if (is_stale) {
+        reply = &stale;
+    } else if (waiter->asker != fetch->asker && !is_for_others(side, fetch, waiter, outcome)) {
+        take_off(fetch, waiter);
+        waiter->calls->on_alone(side, waiter->owner, fetch);
+        return;
+    }
+    if (reply != NULL && waiter->etags.len > 0) {
+        own = cached_reply_to(waiter->etags, reply, etag_option);
+        reply = &own;
+    }
+    if (reply != NULL && needs_blocks(fetch, waiter, reply)) {
+        list_remove(&fetch->waiters, &waiter->node);
+        fetch->waiter_count--;
+        fetch_add_waiter(fetch, waiter);
+        return;
+    }
+    take_off(fetch, waiter);
+    if (reply != NULL) {
+        wish = waiter->calls->on_answer(side, waiter->owner, fetch,
+                                        is_stale ? REASON_stale : outcome->reason, reply);
+    } else {
+        wish = tell_failure(side, fetch, waiter, outcome);
+    }
+    if (wish == WAITER_STAYS) {
+        fetch_add_waiter(fetch, waiter);
     }
 }
 
-/* By now no equal fetch waits for it: they have been told first. */
-static void heed(struct fetch_side *side, struct fetch *fetch, enum reason reason,
-                 enum waiter_wish wish)
+/*
+ * Tell all that wait, each once: who waits on is put at the end of the list with the number of
+ * this round. Telling one may close its connection, and with it have others leave, of this fetch
+ * too; so the list is read anew for each, and the fetch outlives the last of them.
+ */
+static void tell_waiters(struct fetch_side *side, struct fetch *fetch,
+                         const struct outcome *outcome)
 {
-    switch (wish) {
-    case WAITER_DONE:
-        fetch_close(side, fetch, reason);
-        break;
-    case WAITER_STAYS:
-        if (reason == REASON_answered) {
-            forward_keep(side, fetch);
-        } else {
-            forward_park(side, fetch);
-        }
-        break;
+    struct waiter *waiter;
+    coalesce_close(fetch);
+    fetch->round++;
+    fetch->is_telling = true;
+    while ((waiter = fetch_first_waiter(fetch)) != NULL && waiter->round != fetch->round) {
+        tell_waiter(side, fetch, waiter, outcome);
+    }
+    fetch->is_telling = false;
+    if (waiter == NULL) {
+        fetch_close(side, fetch, outcome->reason);
+    } else if (!fetch->is_own) {
+        transfer_begin(side, fetch, outcome->reply);
+    } else if (outcome->reason == REASON_answered) {
+        forward_keep(side, fetch);
+    } else {
+        forward_park(side, fetch);
     }
 }
 
 void fetch_fail(struct fetch_side *side, struct fetch *fetch, enum reason reason, const char *text)
 {
-    const struct reason_row *row = reason_row(reason);
-    if (row->code == 0) {
-        fetch_end_unanswered(side, fetch, reason);
-        return;
+    const struct outcome outcome = {
+        .reason = reason, .text = text, .may_be_stale = reason_row(reason)->may_be_helped_stale};
+    tell_waiters(side, fetch, &outcome);
+}
+
+void fetch_fail_one(struct fetch_side *side, struct fetch *fetch, struct waiter *waiter,
+                    enum reason reason)
+{
+    const struct outcome outcome = {.reason = reason,
+                                    .may_be_stale = reason_row(reason)->may_be_helped_stale};
+    bool was_telling = fetch->is_telling;
+    fetch->is_telling = true;
+    tell_waiter(side, fetch, waiter, &outcome);
+    fetch->is_telling = was_telling;
+    if (!was_telling && fetch->waiters.first == NULL) {
+        fetch_close(side, fetch, reason);
     }
-    if (row->may_be_helped_stale && cached_help(side, fetch)) {
-        return;
-    }
-    coalesce_end(side, fetch, reason, text);
-    const struct waiter *waiter = &fetch->waiter;
-    if (waiter->calls->on_failure != NULL) {
-        heed(side, fetch, reason,
-             waiter->calls->on_failure(side, waiter->owner, fetch, reason, text));
-        return;
-    }
-    struct reply reply = reply_of(reason, text);
-    heed(side, fetch, reason, waiter->calls->on_answer(side, waiter->owner, fetch, reason, &reply));
 }
 
 void fetch_answer(struct fetch_side *side, struct fetch *fetch, enum reason reason,
                   const struct reply *reply)
 {
-    uint8_t etag_option[ETAG_OPTION_MAX];
-    coalesce_answer(side, fetch, reason, reply);
-    struct bytes etags = fetch->ticket.etags;
-    struct reply own = etags.len > 0 ? cached_reply_to(etags, reply, etag_option) : *reply;
-    if (own.code == CODE(4, 13) ? transfer_in_blocks(side, fetch, &own)
-                                : transfer_gather(side, fetch, &own)) {
-        return;
-    }
-    const struct waiter *waiter = &fetch->waiter;
-    heed(side, fetch, reason, waiter->calls->on_answer(side, waiter->owner, fetch, reason, &own));
+    const struct outcome outcome = {.reason = reason,
+                                    .reply = reply,
+                                    .may_be_stale = reason == REASON_answered &&
+                                                    cached_is_failure(reply->code)};
+    tell_waiters(side, fetch, &outcome);
 }
 
-void fetch_end_unanswered(struct fetch_side *side, struct fetch *fetch, enum reason reason)
+void fetch_leave(struct fetch_side *side, struct fetch *fetch, struct waiter *waiter,
+                 enum reason reason)
 {
-    const struct waiter waiter = fetch->waiter;
-    bool goes_on = coalesce_is_awaited(fetch);
-    if (goes_on) {
-        fetch_disown(fetch);
-    }
-    if (waiter.calls->on_nothing != NULL) {
-        waiter.calls->on_nothing(side, waiter.owner, fetch, reason);
-    }
-    if (!goes_on) {
+    take_off(fetch, waiter);
+    if (fetch->waiters.first == NULL && !fetch->is_telling) {
         fetch_close(side, fetch, reason);
     }
 }
 
-void fetch_leave(struct fetch_side *side, struct fetch *fetch, enum reason reason)
+void fetch_let_go(struct fetch *fetch, struct waiter *waiter)
 {
-    if (coalesce_is_awaited(fetch)) {
-        fetch_disown(fetch);
-    } else {
-        fetch_close(side, fetch, reason);
-    }
+    take_off(fetch, waiter);
+    stand_alone(fetch);
 }

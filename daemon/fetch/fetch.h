@@ -2,9 +2,17 @@
 /*
  * A fetch: one question to one origin server or parent proxy, with a life of its own.
  *
- * What starts a fetch is its waiter, and is told what comes of it: a client's request, or a
- * part of the proxy that asks for itself (a transfer, an observation). Equal fetches in flight
- * become one: the others wait for it (fetch/coalesce.h).
+ * Its waiters are told what comes of it: requests of clients that ask for the same
+ * (fetch/coalesce.h), or the part of the proxy that asks for itself (a transfer, an observation).
+ * Each end of a fetch walks its list of waiters, and for each of them one place decides
+ * (tell_waiter() in fetch.c): a stale answer where that helps; the answer, or 2.03 to its ETags; or
+ * that it has to ask by itself, as the answer is for the one that the fetch was made for, or
+ * refused to this one by a rule. One that cannot go on from a first block waits on, while the
+ * fetch moves the rest.
+ *
+ * A waiter leaves by fetch_leave(); the last one that leaves ends the fetch. The fetch borrows
+ * asker and trail of the request that it was made for, and copies them where that one leaves
+ * before others.
  *
  * Fetches live in slots of fixed size, with their bytes (target, key, the datagram to the origin
  * server) behind them, so that a request allocates nothing. The token towards the origin server
@@ -58,7 +66,10 @@ enum waiter_wish {
     WAITER_STAYS, /* there is more to come under the token, or it will be sent again */
 };
 
-/* How a waiter is told. */
+/*
+ * How a waiter is told. It is not in the list of the fetch during on_answer, on_failure, on_nothing
+ * and on_alone.
+ */
 struct waiter_calls {
     /*
      * The answer has come (reason_is_success()), or, where there is no on_failure, the fetch has
@@ -76,6 +87,11 @@ struct waiter_calls {
      */
     void (*on_nothing)(struct fetch_side *side, void *owner, struct fetch *fetch,
                        enum reason reason);
+    /*
+     * What has come of the fetch is not for this waiter, which waits for it no more: it is to ask
+     * by itself (fetch_make_alone()). May be NULL in the waiter that a fetch is made for.
+     */
+    void (*on_alone)(struct fetch_side *side, void *owner, struct fetch *fetch);
     /* One of several answers, of a member of a group; the fetch goes on. NULL: not wanted. */
     void (*on_member)(struct fetch_side *side, void *owner, struct fetch *fetch,
                       const struct reply *reply);
@@ -93,19 +109,27 @@ struct waiter_calls {
     bool (*does_blocks)(const void *owner);
 };
 
+/* Its owner's, where it stays as long as it waits. */
 struct waiter {
     const struct waiter_calls *calls;
-    void *owner; /* borrowed */
+    void *owner;         /* borrowed */
+    struct asker *asker; /* who is to have the answer; the fetch's where it was made for this one */
+    struct bytes etags;  /* that it has named, as encoded options; borrowed */
+    struct list_node node; /* in the fetch's list */
+    uint8_t round;         /* of the fetch, in which it was put there */
 };
 
 struct fetch {
     uint32_t slot;
     enum fetch_state state;
-    enum reason reason; /* why it ended */
-    struct waiter waiter;
+    enum reason reason;  /* why it ended */
+    struct list waiters; /* in the order in which they came */
+    uint32_t waiter_count;
+    uint8_t round;            /* counts the walks along them */
+    bool is_telling;          /* one is under way: the fetch must not be freed */
     bool is_own;              /* the waiter is a part of the proxy, which judges answers itself */
     struct asker *asker;      /* on whose behalf: of the client's request, or */
-    struct asker own_asker;   /* its own copy, where the fetch may outlive the client */
+    struct asker own_asker;   /* its own copy, where the fetch may outlive that request */
     struct trail *trail;      /* likewise, in own_trail */
     bool is_safe;             /* the method is: GET or FETCH */
     bool may_stay_unanswered; /* as in struct fetch_recipe, */
@@ -122,7 +146,6 @@ struct fetch {
     struct transfer *transfer; /* that moves its bodies in blocks, or NULL */
     struct redirect *redirect; /* HTTP: where it has been led to (fetch/redirect.h), or NULL */
     struct name_wait asking;   /* for the addresses of its name */
-    struct list_node waiting;  /* for an equal fetch */
     uint32_t route_epoch;      /* of the configuration that hop came from */
     uint8_t form;              /* towards a parent: enum config_route_form of what is sent, */
     uint8_t forms_tried;       /* and those that were refused before, a bit each */
@@ -141,6 +164,7 @@ struct fetch_table {
     struct fetch *slots;
     uint8_t *memory;
     struct free_slots free;
+    uint32_t own_count;        /* of the proxy's own */
     uint64_t last_id, id_step; /* of trails; those of several workers interleave */
     uint64_t changes_unknown;  /* of states, that fetch.def does not have */
 };
@@ -198,25 +222,41 @@ static inline bool fetch_answer_may_follow_action(const struct fetch *fetch, uin
            code == CODE(5, 4) || is_given_up;
 }
 
+/** The waiter that came first, or NULL. */
+static inline struct waiter *fetch_first_waiter(const struct fetch *fetch)
+{
+    struct list_node *node = fetch->waiters.first;
+    return node != NULL ? HASH_ENTRY(node, struct waiter, node) : NULL;
+}
+
+/** @p waiter, which waits for nothing, waits for it from now on. Cannot fail. */
+static inline void fetch_add_waiter(struct fetch *fetch, struct waiter *waiter)
+{
+    waiter->round = fetch->round;
+    list_add(&fetch->waiters, &waiter->node);
+    fetch->waiter_count++;
+}
+
 /** The fetch whose token towards an origin server is @p token, or NULL. */
 struct fetch *fetch_by_token(const struct fetch_table *table, struct bytes token);
 
 /** Give it a token: the slot and 40 bits of @p random. Cannot fail. */
 void fetch_set_token(struct fetch *fetch, uint64_t random);
 
-/** The fetch that @p node, a struct waiting, is of. */
-static inline struct fetch *fetch_of_waiting(struct list_node *node)
-{
-    return HASH_ENTRY(node, struct fetch, waiting);
-}
-
 /**
- * The fetch has failed for @p reason: its waiter is told, unless a stale answer helps. May end
- * it.
+ * The fetch has failed for @p reason, or is over with no answer to give where the reason has no
+ * code: its waiters are told. A stale answer stands in where it helps. May end the fetch.
  *
  * @param text diagnostic payload; NULL or "": the reason's own.
  */
 void fetch_fail(struct fetch_side *side, struct fetch *fetch, enum reason reason, const char *text);
+
+/**
+ * The same for one of its waiters, whose time is over or whose place is needed. The others wait
+ * on; if there is none, the fetch ends, and is freed.
+ */
+void fetch_fail_one(struct fetch_side *side, struct fetch *fetch, struct waiter *waiter,
+                    enum reason reason);
 
 /**
  * The answer has come, the origin server's or a local one: give it to all that wait for it. @p
@@ -225,17 +265,24 @@ void fetch_fail(struct fetch_side *side, struct fetch *fetch, enum reason reason
 void fetch_answer(struct fetch_side *side, struct fetch *fetch, enum reason reason,
                   const struct reply *reply);
 
-/** It is over for @p reason, and its waiter has no answer to give. */
-void fetch_end_unanswered(struct fetch_side *side, struct fetch *fetch, enum reason reason);
-
 /**
- * Its waiter does not want it any more, for @p reason. Ends it, unless equal fetches wait for
- * it: then it goes on for those. No call is made.
+ * @p waiter does not want it any more, for @p reason. Ends the fetch, unless others wait for it.
+ * No call is made.
  */
-void fetch_leave(struct fetch_side *side, struct fetch *fetch, enum reason reason);
+void fetch_leave(struct fetch_side *side, struct fetch *fetch, struct waiter *waiter,
+                 enum reason reason);
+
+/** The same, but the fetch goes on even where no other waits for it. Cannot fail. */
+void fetch_let_go(struct fetch *fetch, struct waiter *waiter);
+
+/** Whether all that wait for it can go on from @p block of an answer themselves. Cannot fail. */
+bool fetch_waiters_take(const struct fetch *fetch, const struct block *block);
 
 /** It ends with @p reason when its time is over, unless something else comes: 5.04. */
 void fetch_set_deadline(struct fetch_side *side, struct fetch *fetch);
+
+/** @p trail, of a request or a fetch, begins: it has the next number. Cannot fail. */
+void trail_begin(struct fetch_side *side, struct trail *trail);
 
 /** Something has happened on @p trail; nothing is done while no trace runs. */
 void trail_event(struct context *context, struct trail *trail, enum event_kind kind,
@@ -247,11 +294,5 @@ void trail_event(struct context *context, struct trail *trail, enum event_kind k
  * @return whether it stays all the same; if not, it is to be ended.
  */
 bool fetch_lost(struct fetch_side *side, struct fetch *fetch);
-
-/**
- * Its waiter has gone: the answer is for the cache and for equal fetches that wait. The parts
- * of the request that it borrowed (asker, trail) are copied; the identity is acquired.
- */
-void fetch_disown(struct fetch *fetch);
 
 #endif

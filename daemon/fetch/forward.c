@@ -312,7 +312,7 @@ static void forward_on_timeout(struct origin_side *below, struct sending *sendin
     struct fetch *fetch = fetch_of_sending(sending);
     if (fetch->may_stay_unanswered &&
         (sending->stage == SENDING_ACKNOWLEDGED || !sending->is_confirmable)) {
-        fetch_end_unanswered(side, fetch, REASON_unanswered);
+        fetch_fail(side, fetch, REASON_unanswered, NULL);
     } else {
         fetch_fail(side, fetch, reason, NULL);
     }

@@ -54,7 +54,7 @@ enum reason group_reason_against(const struct config *config, const struct next_
 static void on_time(void *context, struct timer *timer, uint64_t now_ms)
 {
     (void)now_ms;
-    fetch_end_unanswered(context, HASH_ENTRY(timer, struct fetch, timer), REASON_group_done);
+    fetch_fail(context, HASH_ENTRY(timer, struct fetch, timer), REASON_group_done, NULL);
 }
 
 void group_collect(struct fetch_side *side, struct fetch *fetch)
@@ -106,8 +106,8 @@ void group_on_response(struct fetch_side *side, struct fetch *fetch, const struc
     };
     if (!writer.overflow) {
         metric_add(&side->context.metrics.group_responses, 1);
-        const struct waiter *waiter = &fetch->waiter;
-        if (waiter->calls->on_member != NULL) {
+        const struct waiter *waiter = fetch_first_waiter(fetch); /* its key keeps others away */
+        if (waiter != NULL && waiter->calls->on_member != NULL) {
             waiter->calls->on_member(side, waiter->owner, fetch, &reply);
         }
     }

@@ -522,6 +522,7 @@ static void keep_asker(struct fetch_side *side, struct fetch *fetch,
                        const struct fetch_recipe *recipe)
 {
     fetch->is_own = recipe->is_own;
+    side->fetches.own_count += recipe->is_own;
     /* Of our own: an observation's stays. A client's may have no client any more. */
     fetch->sending.is_kept = recipe->is_own;
     fetch->asker = recipe->asker;
@@ -531,10 +532,11 @@ static void keep_asker(struct fetch_side *side, struct fetch *fetch,
         fetch->asker = &fetch->own_asker;
     }
     fetch->sending.queued.turn = recipe->turn;
-    fetch->trail = recipe->trail != NULL ? recipe->trail : &fetch->own_trail;
-    *fetch->trail = (struct trail){.id = side->fetches.last_id += side->fetches.id_step,
-                                   .started_us = context_now_us(&side->context),
-                                   .started_ms = context_now_ms(&side->context)};
+    fetch->trail = recipe->trail;
+    if (recipe->trail == NULL) {
+        fetch->trail = &fetch->own_trail;
+        trail_begin(side, fetch->trail);
+    }
 }
 
 /*
@@ -551,9 +553,7 @@ static bool forward_encode(const struct fetch_side *side, struct fetch *fetch,
     if (capacity > side->context.config->limits_datagram_bytes) {
         capacity = (size_t)side->context.config->limits_datagram_bytes;
     }
-    /* As a rule CON whatever the client used: a lossy hop is repaired where it is (MSG-37). */
-    fetch->sending.is_confirmable =
-        fetch->hop.scheme->upstream_type == UPSTREAM_TYPE_CON || !recipe->mirrors_non;
+    fetch->sending.is_confirmable = fetch_goes_as_con(recipe);
     fetch->sending.datagram = memory->bytes + memory->used;
     fetch->sending.datagram_len = (uint32_t)encode_request(
         &fetch->target, naming, &recipe->additions, recipe->message,
@@ -563,7 +563,7 @@ static bool forward_encode(const struct fetch_side *side, struct fetch *fetch,
 }
 
 enum reason fetch_make(struct fetch_side *side, const struct fetch_recipe *recipe,
-                       struct waiter waiter, struct fetch **ret_fetch)
+                       struct waiter *waiter, struct fetch **ret_fetch)
 {
     struct naming_room room; /* a kilobyte, which needs no clearing */
     struct naming naming;
@@ -586,7 +586,6 @@ enum reason fetch_make(struct fetch_side *side, const struct fetch_recipe *recip
     if (fetch == NULL) {
         return REASON_proxy_busy;
     }
-    fetch->waiter = waiter;
     fetch_set_token(fetch, entropy_u64(&side->context.entropy));
     keep_asker(side, fetch, recipe);
     fetch->route_epoch = side->context.policy_epoch;
@@ -601,14 +600,44 @@ enum reason fetch_make(struct fetch_side *side, const struct fetch_recipe *recip
         fetch->form = (uint8_t)naming_form(&naming);
     }
     fetch->sending.body = recipe->body;
-    fetch->sending.deadline_ms =
-        context_now_ms(&side->context) + side->context.config->proxy_request_timeout;
+    fetch->sending.deadline_ms = recipe->deadline_ms;
+    if (recipe->deadline_ms == 0) {
+        fetch->sending.deadline_ms =
+            context_now_ms(&side->context) + side->context.config->proxy_request_timeout;
+    }
+    waiter->asker = fetch->asker;
+    waiter->etags = fetch->ticket.etags;
+    fetch_add_waiter(fetch, waiter);
     *ret_fetch = fetch;
     return REASON_none;
 }
 
+enum reason fetch_make_alone(struct fetch_side *side, const struct fetch *from,
+                             const struct fetch_recipe *recipe, struct waiter *waiter,
+                             struct fetch **ret_fetch)
+{
+    struct fetch_recipe own = *recipe;
+    struct next_hop hop;
+    struct cached_lookup lookup;
+    struct message message = {0};
+    enum reason reason = route_find(side->context.config, &from->target, &hop, &own.route);
+    /* What makes two requests equal is the same in this one's. */
+    (void)message_decode(from->sending.datagram, from->sending.datagram_len, &message);
+    message.options = recipe->message->options;
+    cached_lookup_again(side, from, message.options, &lookup);
+    own.is_safe = from->is_safe;
+    own.target = &from->target;
+    own.hop = &hop;
+    own.message = &message;
+    own.additions.hop_limit = lookup.hop_limit;
+    own.additions.etags = lookup.etags;
+    own.additions.etag_count = lookup.etag_count;
+    own.lookup = &lookup;
+    return reason == REASON_none ? fetch_make(side, &own, waiter, ret_fetch) : reason;
+}
+
 enum reason fetch_start_own(struct fetch_side *side, const struct fetch_recipe *recipe,
-                            struct waiter waiter, struct fetch **ret_fetch)
+                            struct waiter *waiter, struct fetch **ret_fetch)
 {
     struct fetch_recipe own = *recipe;
     struct next_hop hop;

@@ -12,9 +12,10 @@
 /* What a fetch is made from. All of it is copied, but for asker, trail and turn of a request. */
 struct fetch_recipe {
     struct asker *asker;     /* on whose behalf; borrowed as long as the request is its waiter */
-    struct trail *trail;     /* of the request, likewise, begun here; NULL: the fetch has its own */
+    struct trail *trail;     /* of the request, likewise; NULL: the fetch has its own */
     struct queue_turn *turn; /* of the request's client, likewise; NULL: the proxy's own */
     bool is_own;             /* a part of the proxy asks: asker is copied */
+    uint64_t deadline_ms;    /* when its time is over; 0: it begins now */
     bool mirrors_non;        /* the client's request is a NON (upstream-type = mirror) */
     bool is_safe;            /* the method is */
     const struct target *target;
@@ -33,13 +34,34 @@ struct fetch_recipe {
 };
 
 /**
+ * Whether it leaves as CON. As a rule whatever the client used: a lossy hop is repaired where it is
+ * (MSG-37). Cannot fail.
+ */
+static inline bool fetch_goes_as_con(const struct fetch_recipe *recipe)
+{
+    return recipe->hop->scheme->upstream_type == UPSTREAM_TYPE_CON || !recipe->mirrors_non;
+}
+
+/**
  * A new fetch in state prepared, with its token, its target and the datagram to the next hop.
  * Its time runs.
  *
+ * @param waiter in it are set: asker and etags.
  * @return REASON_none, or why there is none.
  */
 enum reason fetch_make(struct fetch_side *side, const struct fetch_recipe *recipe,
-                       struct waiter waiter, struct fetch **ret_fetch);
+                       struct waiter *waiter, struct fetch **ret_fetch);
+
+/**
+ * The same for a request that has waited for @p from and asks by itself after all.
+ *
+ * @param recipe what is the request's own: asker, trail, turn, deadline, its options (all there is
+ *               in its message), and those of the additions that do not come from the cache or
+ *               Hop-Limit. The rest is that of @p from, but for the way, which is found anew.
+ */
+enum reason fetch_make_alone(struct fetch_side *side, const struct fetch *from,
+                             const struct fetch_recipe *recipe, struct waiter *waiter,
+                             struct fetch **ret_fetch);
 
 /**
  * Fetch something for a part of the proxy.
@@ -54,7 +76,7 @@ enum reason fetch_make(struct fetch_side *side, const struct fetch_recipe *recip
  *         it could not be begun, and the waiter is not called.
  */
 enum reason fetch_start_own(struct fetch_side *side, const struct fetch_recipe *recipe,
-                            struct waiter waiter, struct fetch **ret_fetch);
+                            struct waiter *waiter, struct fetch **ret_fetch);
 
 /*
  * How a target is named to the next hop: to the origin server itself by Uri-*

@@ -21,7 +21,7 @@ struct fetch_side {
         struct origin_side origin;
     };
     struct fetch_table fetches;
-    struct hash_map leaders;  /* fetches that equal ones can follow */
+    struct hash_map equals;   /* fetches that equal requests can join, by key */
     struct memory_pool large; /* blocks for what does not fit the slot of a request or fetch */
     struct body_store bodies;
     struct cache_store cache;

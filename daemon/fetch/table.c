@@ -60,6 +60,7 @@ void fetch_free(struct fetch_table *table, struct memory_pool *large, struct fet
     free(fetch->redirect);
     fetch->redirect = NULL;
     fetch->state = FETCH_free;
+    table->own_count -= fetch->is_own;
     free_slots_give(&table->free, fetch->slot);
 }
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a fetch has to do with the cache and with equal requests. */
+/* What a fetch has to do with the cache. */
 #ifndef CRIPROXY_TICKET_H
 #define CRIPROXY_TICKET_H
 
-#include "base/list.h"
 #include "cache/store.h"
 
 /* What the cache said to a request; for the log. */
@@ -13,7 +12,7 @@ enum cache_answer {
     CACHE_ANSWER_MISS,      /* nothing there */
     CACHE_ANSWER_STALE,     /* only what has to be validated, */
     CACHE_ANSWER_VALIDATED, /* and was: answered from the cache */
-    CACHE_ANSWER_FOLLOWS,   /* an equal request was on its way already */
+    CACHE_ANSWER_FOLLOWS,   /* an equal request was on its way already: of requests */
 };
 
 /* Representations of a key that the origin server is asked about, with their ETags. */
@@ -25,21 +24,17 @@ struct cache_candidates {
 struct cache_ticket {
     bool has_key;
     bool has_foreign_etags; /* the client asks about representations that are not here */
-    bool is_fanning_out;    /* followers are being answered */
-    bool is_alone;          /* it neither follows nor leads */
+    bool is_for_one;        /* the answer that has come is for one client */
+    bool is_alone;          /* no equal request joins it */
     uint8_t hop_limit;      /* towards the next hop; 0: none */
     enum cache_answer answer;
     struct cache_key key;               /* its bytes are in the fetch's memory */
     struct bytes etags;                 /* of the client, as encoded options; there as well */
     struct cache_candidates candidates; /* pinned */
-    struct address source;              /* of a stored answer it is given; else not set */
+    struct address source;              /* of the blocks of its answer; else not set */
     uint64_t changes;                   /* of targets, counted when the request began */
 
-    struct hash_node by_key; /* leaders only */
-    struct fetch *leader;    /* which it follows, or NULL */
-    uint64_t leader_id;      /* for the log */
-    struct list followers;
-    uint32_t follower_count;
+    struct hash_node by_key; /* of those that equal requests may join */
 };
 
 #endif

@@ -313,7 +313,8 @@ enum phase {
 
 struct transfer {
     struct fetch *client; /* for whom; it owns this */
-    struct fetch *step;   /* the request that is out; NULL between two */
+    struct fetch *step;   /* the request that is out; NULL between two, */
+    struct waiter waiter; /* which waits for it */
     enum phase phase;
     bool is_whole; /* over HTTP, which has no blocks: the body goes in one request */
     bool has_restarted;
@@ -416,8 +417,7 @@ static void send_step(struct fetch_side *side, struct transfer *transfer)
         }
         add_block2(transfer, &recipe.additions);
     }
-    enum reason reason =
-        fetch_start_own(side, &recipe, (struct waiter){&step_calls, transfer}, &transfer->step);
+    enum reason reason = fetch_start_own(side, &recipe, &transfer->waiter, &transfer->step);
     if (reason != REASON_none) {
         fail_transfer(side, transfer, reason);
     }
@@ -425,7 +425,7 @@ static void send_step(struct fetch_side *side, struct transfer *transfer)
 
 /* --- the answer --------------------------------------------------------- */
 
-static bool find_block(const struct reply *reply, uint16_t number, struct block *ret_block)
+bool transfer_find_block(const struct reply *reply, uint16_t number, struct block *ret_block)
 {
     struct bytes value;
     bool has_one = option_find(reply->options, number, &value);
@@ -499,13 +499,6 @@ static void answer(struct fetch_side *side, struct transfer *transfer, uint8_t c
     body_free(&side->bodies, &options);
 }
 
-/* Whether the waiter can go on from @p block by itself. */
-static bool waiter_takes(const struct fetch *client, const struct block *block)
-{
-    const struct waiter *waiter = &client->waiter;
-    return waiter->calls->takes_block == NULL || waiter->calls->takes_block(waiter->owner, block);
-}
-
 /* The first block of a longer answer. */
 static void begin_gathering(struct fetch_side *side, struct transfer *transfer,
                             const struct reply *reply, const struct block *block)
@@ -535,8 +528,8 @@ static void transfer_take_answer(struct fetch_side *side, struct transfer *trans
     if (transfer->code == CODE(2, 1) && code == CODE(2, 4)) {
         code = transfer->code; /* the first block has made it (RFC 7959 section 2.10) */
     }
-    if (find_block(reply, OPTION_block2, &block) && block.num == 0 && block.more &&
-        !waiter_takes(transfer->client, &block)) {
+    if (transfer_find_block(reply, OPTION_block2, &block) && block.num == 0 && block.more &&
+        !fetch_waiters_take(transfer->client, &block)) {
         begin_gathering(side, transfer, reply, &block);
     } else if (keep_options(side, transfer, reply->options, is_of_answer)) {
         answer(side, transfer, code, reply->payload);
@@ -557,7 +550,7 @@ static void on_uploaded(struct fetch_side *side, struct transfer *transfer,
                         const struct reply *reply)
 {
     struct block block = {0};
-    bool has_block = find_block(reply, OPTION_block1, &block);
+    bool has_block = transfer_find_block(reply, OPTION_block1, &block);
     bool is_last = transfer->offset + piece(transfer).len == transfer->body.len;
     if (transfer->is_whole) {
         transfer_take_answer(side, transfer, reply);
@@ -609,7 +602,8 @@ static void on_gathered(struct fetch_side *side, struct transfer *transfer,
         transfer_take_answer(side, transfer, reply); /* from the start again */
         return;
     }
-    if (!find_block(reply, OPTION_block2, &block) || block_offset(&block) != transfer->body.len ||
+    if (!transfer_find_block(reply, OPTION_block2, &block) ||
+        block_offset(&block) != transfer->body.len ||
         !block_fits_payload(&block, reply->payload.len) || !is_same_body(transfer, reply)) {
         restart_gathering(side, transfer);
     } else if (!body_append(&side->bodies, &transfer->body, reply->payload, NULL)) {
@@ -670,6 +664,7 @@ static struct transfer *begin_transfer(struct fetch_side *side, struct fetch *fe
         return NULL;
     }
     transfer->client = fetch;
+    transfer->waiter = (struct waiter){.calls = &step_calls, .owner = transfer};
     transfer->phase = phase;
     transfer->hop_limit = hop_limit_of(fetch);
     body_share_open(&side->bodies, &transfer->share, &fetch->asker->path.remote, fetch);
@@ -734,50 +729,34 @@ void transfer_send(struct fetch_side *side, struct fetch *fetch, struct bytes pa
 /* What the fetch has sent itself is over, and so is its waiting for anything else. */
 static void stop_sending(struct fetch_side *side, struct fetch *fetch)
 {
-    const struct waiter *waiter = &fetch->waiter;
-    if (waiter->calls->on_blocks != NULL) {
-        waiter->calls->on_blocks(side, waiter->owner);
+    for (struct list_node *node = fetch->waiters.first; node != NULL; node = node->next) {
+        const struct waiter *waiter = HASH_ENTRY(node, struct waiter, node);
+        if (waiter->calls->on_blocks != NULL) {
+            waiter->calls->on_blocks(side, waiter->owner);
+        }
     }
     forward_release(side, fetch);
 }
 
-bool transfer_in_blocks(struct fetch_side *side, struct fetch *fetch, const struct reply *reply)
+void transfer_begin(struct fetch_side *side, struct fetch *fetch, const struct reply *reply)
 {
-    static const struct bytes none;
-    const struct waiter *waiter = &fetch->waiter;
     struct message message = {0};
-    struct block block;
-    if (fetch->transfer != NULL || reply->code != CODE(4, 13) ||
-        waiter->calls->does_blocks == NULL || waiter->calls->does_blocks(waiter->owner) ||
-        !find_block(reply, OPTION_block1, &block) || block.szx == BLOCK_SZX_BERT) {
-        return false;
-    }
-    (void)message_decode(fetch->sending.datagram, fetch->sending.datagram_len, &message);
-    if (message.payload.len <= block_size(&block)) {
-        return false;
-    }
+    struct block block = {0};
     stop_sending(side, fetch);
-    upload(side, fetch, &message, block.szx, none);
-    return true;
-}
-
-bool transfer_gather(struct fetch_side *side, struct fetch *fetch, const struct reply *reply)
-{
-    struct block block;
-    if (fetch->transfer != NULL || fetch->asks_for_block || CODE_CLASS(reply->code) != 2 ||
-        !find_block(reply, OPTION_block2, &block) || block.num > 0 || !block.more ||
-        waiter_takes(fetch, &block)) {
-        return false;
+    if (reply->code == CODE(4, 13)) {
+        (void)transfer_find_block(reply, OPTION_block1, &block);
+        (void)message_decode(fetch->sending.datagram, fetch->sending.datagram_len, &message);
+        upload(side, fetch, &message, block.szx, (struct bytes){0});
+        return;
     }
-    stop_sending(side, fetch);
+    (void)transfer_find_block(reply, OPTION_block2, &block);
     struct transfer *transfer = begin_transfer(side, fetch, GATHERING);
     if (transfer == NULL) {
         fetch_fail(side, fetch, REASON_proxy_busy, NULL);
-        return true;
+        return;
     }
     metric_add(&side->context.metrics.transfers, 1);
     begin_gathering(side, transfer, reply, &block);
-    return true;
 }
 
 void transfer_cancel(struct fetch_side *side, struct fetch *fetch)
@@ -788,7 +767,7 @@ void transfer_cancel(struct fetch_side *side, struct fetch *fetch)
     }
     fetch->transfer = NULL;
     if (transfer->step != NULL) {
-        fetch_leave(side, transfer->step, fetch->reason);
+        fetch_leave(side, transfer->step, &transfer->waiter, fetch->reason);
     }
     body_free(&side->bodies, &transfer->body);
     body_free(&side->bodies, &transfer->options);

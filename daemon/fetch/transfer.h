@@ -3,7 +3,7 @@
  * A request whose body goes to the origin server in blocks (Block1), or whose answer is
  * fetched in blocks (Block2) because the client's side cannot do that: a client on a
  * reliable transport sent in one message what no datagram holds (RFC 7959, RFC 8323
- * section 6). The client's fetch waits in state `transferring`; each step is a request
+ * section 6). The clients' fetch waits in state `transferring`; each step is a request
  * of our own.
  *
  *                  2.31, more to send              Block2, more to come
@@ -33,20 +33,14 @@ struct transfer;
 void transfer_send(struct fetch_side *side, struct fetch *fetch, struct bytes payload,
                    struct bytes block1);
 
-/**
- * @p reply says that the origin server wants the request in blocks, which its client does not
- * do: send it so (RFC 7959 section 2.9.3).
- *
- * @return false where this is no such answer or client; nothing has been done then.
- */
-bool transfer_in_blocks(struct fetch_side *side, struct fetch *fetch, const struct reply *reply);
+/** The block option @p number of @p reply. @return false where it has none. */
+bool transfer_find_block(const struct reply *reply, uint16_t number, struct block *ret_block);
 
 /**
- * @p reply is the first of several blocks, and the client does not do blocks: fetch the rest.
- *
- * @return false where this is no such answer or client; nothing has been done then.
+ * @p reply wants the request in blocks, or is the first of several: move that body, for those that
+ * wait for @p fetch. @p reply is borrowed. May end the fetch at once.
  */
-bool transfer_gather(struct fetch_side *side, struct fetch *fetch, const struct reply *reply);
+void transfer_begin(struct fetch_side *side, struct fetch *fetch, const struct reply *reply);
 
 /**
  * The fetch ends: its transfer is freed with its bodies, and the step that is out cancelled. Takes

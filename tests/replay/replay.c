@@ -140,7 +140,7 @@ static void expect_nothing_left(const struct engine *engine)
         assert_null(engine->origin.names.slots[i].question);
     }
     assert_int_equal(engine->origin.names.asked_count, 0);
-    assert_true(is_empty(&engine->fetch.leaders));
+    assert_true(is_empty(&engine->fetch.equals));
     for (uint32_t i = 0; i < engine->fetch.cache.free.used; i++) {
         assert_int_equal(engine->fetch.cache.entries[i].pins, 0);
     }
