@@ -279,12 +279,6 @@ static struct psk_table *psk_table_load(const char *file, const struct error_tex
     return table;
 }
 
-/* @return NULL on error. Free with psk_table_free(). */
-static size_t psk_table_count(const struct psk_table *table)
-{
-    return table->count;
-}
-
 bool psk_tables_agree(const struct psk_table *a, const struct psk_table *b, const char *identity)
 {
     const struct psk *left = a == NULL ? NULL : psk_find(a, identity);
@@ -591,16 +585,6 @@ void credentials_release(struct credentials *credentials)
         atomic_fetch_sub_explicit(&credentials->count, 1, memory_order_acq_rel) == 1) {
         destroy(credentials);
     }
-}
-
-bool credentials_has_certificate(const struct credentials *credentials)
-{
-    return credentials->has_certificate;
-}
-
-size_t credentials_psk_count(const struct credentials *credentials)
-{
-    return credentials->psks == NULL ? 0 : psk_table_count(credentials->psks);
 }
 
 SSL_CTX *credentials_dtls(const struct credentials *credentials)

@@ -69,10 +69,4 @@ void credentials_release(struct credentials *credentials);
  */
 void credentials_check_secrecy(const char *file);
 
-/** Whether a certificate was loaded; false with pre-shared keys only. */
-bool credentials_has_certificate(const struct credentials *credentials);
-
-/** Number of pre-shared keys that were loaded; 0 without a file. */
-size_t credentials_psk_count(const struct credentials *credentials);
-
 #endif

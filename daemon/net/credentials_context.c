@@ -8,6 +8,8 @@
  */
 #include "net/credentials_internal.h"
 
+#include "net/dtls_record.h"
+
 #include <errno.h>
 #include <openssl/crypto.h>
 #include <openssl/err.h>
@@ -428,7 +430,7 @@ bool credentials_make_contexts(struct credentials *credentials,
     SSL_CTX_set_max_cert_list(credentials->dtls, CLIENT_CHAIN_BYTES);
     SSL_CTX_set_cookie_generate_cb(credentials->dtls, dtls_on_cookie_generate);
     SSL_CTX_set_cookie_verify_cb(credentials->dtls, dtls_on_cookie_verify);
-    if (!dtls_add_cid_extension(credentials->dtls)) {
+    if (!records_add_cid_extension(credentials->dtls, &dtls_cid_extension)) {
         return credentials_fail(error, "tls", "no connection ids");
     }
     credentials->tls = make_context(credentials, TLS_server_method(),

@@ -63,7 +63,6 @@ int dtls_on_cookie_verify(SSL *ssl, const unsigned char *cookie, unsigned len)
  * that the kernel can give a datagram to the worker that has the session (udp_steer()).
  */
 
-#define EXTENSION_CONNECTION_ID 54
 #define TRIES 16u /* to find an id that no other session has */
 
 static struct dtls_session *session_of_ssl(const SSL *ssl)
@@ -131,62 +130,36 @@ static bool take_cid(struct dtls_session *session, uint8_t *ret_cid)
     return false;
 }
 
-/* OpenSSL's parameters. NOLINTNEXTLINE(readability-function-size) */
-static int on_cid_offer(SSL *ssl, unsigned type, unsigned context, const unsigned char *in,
-                        size_t len, X509 *certificate, size_t chain_index, int *ret_alert,
-                        void *argument)
+static struct records *note_cid_of_client_in(const SSL *ssl)
 {
     struct dtls_session *session = session_of_ssl(ssl);
-    (void)type, (void)context, (void)certificate, (void)chain_index, (void)argument;
+    bool is_used = session != NULL && session->listener->options.cid_bytes > 0 &&
+                   session->listener->crypto != NULL;
 
-    if (len < 1 || in[0] != len - 1) {
-        *ret_alert = SSL_AD_DECODE_ERROR;
-        return 0;
-    }
-    if (session == NULL || session->listener->options.cid_bytes == 0 ||
-        session->listener->crypto == NULL || in[0] > RECORD_CID_MAX) {
-        return 1; /* without */
-    }
-    session->records.has_cid = true;
-    session->records.peer_cid_len = in[0];
-    memcpy(session->records.peer_cid, in + 1, in[0]);
-    return 1;
+    return is_used ? &session->records : NULL;
 }
 
-/* Called where the client has offered. OpenSSL's parameters.
- * NOLINTNEXTLINE(readability-function-size) */
-static int on_cid_answer(SSL *ssl, unsigned type, unsigned context, const unsigned char **ret_out,
-                         size_t *ret_len, X509 *certificate, size_t chain_index, int *ret_alert,
-                         void *argument)
+/* Called where the client has offered. */
+static const uint8_t *cid_for_client(const SSL *ssl)
 {
     struct dtls_session *session = session_of_ssl(ssl);
-    (void)type, (void)context, (void)certificate, (void)chain_index, (void)ret_alert;
-    (void)argument;
 
     if (session == NULL || !session->records.has_cid) {
-        return 0;
+        return NULL;
     }
     uint8_t *extension = session->shake->cid_extension;
     uint8_t len = session->listener->options.cid_bytes;
     if (session->by_cid.link == NULL && !take_cid(session, extension + 1)) {
         session->records.has_cid = false;
         session->records.peer_cid_len = 0;
-        return 0;
+        return NULL;
     }
     session->records.cid_len = len;
     extension[0] = len;
-    *ret_out = extension;
-    *ret_len = 1u + len;
-    return 1;
+    return extension;
 }
 
-bool dtls_add_cid_extension(SSL_CTX *context)
-{
-    return SSL_CTX_add_custom_ext(context, EXTENSION_CONNECTION_ID,
-                                  SSL_EXT_CLIENT_HELLO | SSL_EXT_TLS1_2_SERVER_HELLO |
-                                      SSL_EXT_DTLS_ONLY,
-                                  on_cid_answer, NULL, NULL, on_cid_offer, NULL) == 1;
-}
+const struct cid_extension dtls_cid_extension = {note_cid_of_client_in, cid_for_client};
 
 /* ---- records of the handshake ---- */
 

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #define NUMBER_MAX ((UINT64_C(1) << 48) - 1)
+#define EXTENSION_CONNECTION_ID 54
 #define PLAINTEXT_MAX 16384u /* RFC 6347 section 4.1.1 */
 #define EXPLICIT_NONCE 8u    /* of CCM and GCM */
 #define NONCE_LEN 12u
@@ -336,6 +337,58 @@ size_t records_room(const struct records *records)
 void records_clear(struct records *records)
 {
     OPENSSL_cleanse(records, sizeof *records);
+}
+
+/* ---- connection_id ---- */
+
+/* A client may offer an id that is too long for us: then there are none. A server that answers with
+ * one has decided on it. OpenSSL's parameters. NOLINTNEXTLINE(readability-function-size) */
+static int on_cid_of_peer(SSL *ssl, unsigned type, unsigned context, const unsigned char *in,
+                          size_t len, X509 *certificate, size_t chain_index, int *ret_alert,
+                          void *argument)
+{
+    const struct cid_extension *extension = argument;
+    (void)type, (void)context, (void)certificate, (void)chain_index;
+
+    bool is_long = len >= 1 && in[0] > RECORD_CID_MAX;
+    if (len < 1 || in[0] != len - 1 || (is_long && !SSL_is_server(ssl))) {
+        *ret_alert = SSL_AD_DECODE_ERROR;
+        return 0;
+    }
+    struct records *records = extension->note_in(ssl);
+    if (records != NULL && !is_long) {
+        records->has_cid = true;
+        records->peer_cid_len = in[0];
+        memcpy(records->peer_cid, in + 1, in[0]);
+    }
+    return 1;
+}
+
+/* OpenSSL's parameters. NOLINTNEXTLINE(readability-function-size) */
+static int on_own_cid(SSL *ssl, unsigned type, unsigned context, const unsigned char **ret_out,
+                      size_t *ret_len, X509 *certificate, size_t chain_index, int *ret_alert,
+                      void *argument)
+{
+    const struct cid_extension *extension = argument;
+    const uint8_t *ours = extension->ours(ssl);
+    (void)type, (void)context, (void)certificate, (void)chain_index, (void)ret_alert;
+
+    if (ours == NULL) {
+        return 0;
+    }
+    *ret_out = ours;
+    *ret_len = 1u + ours[0];
+    return 1;
+}
+
+bool records_add_cid_extension(SSL_CTX *context, const struct cid_extension *extension)
+{
+    void *argument = (void *)(uintptr_t)extension; /* OpenSSL gives it back unchanged */
+
+    return SSL_CTX_add_custom_ext(context, EXTENSION_CONNECTION_ID,
+                                  SSL_EXT_CLIENT_HELLO | SSL_EXT_TLS1_2_SERVER_HELLO |
+                                      SSL_EXT_DTLS_ONLY,
+                                  on_own_cid, NULL, argument, on_cid_of_peer, argument) == 1;
 }
 
 /* ---- to the next process ---- */

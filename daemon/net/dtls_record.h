@@ -109,6 +109,14 @@ enum record_verdict {
     RECORD_UNOPENED, /* not sealed with this key, or none of epoch 1 */
 };
 
+/* What one end does with the extension connection_id (RFC 9146 section 3). */
+struct cid_extension {
+    /* Where the id that the peer of @p ssl gives is noted. NULL: connection ids are not used. */
+    struct records *(*note_in)(const SSL *ssl);
+    /* The value of ours, a length and an id; borrowed during the handshake. NULL: none is sent. */
+    const uint8_t *(*ours)(const SSL *ssl);
+};
+
 struct pack;
 struct record_crypto;
 struct unpack;
@@ -123,6 +131,14 @@ struct record_crypto *record_crypto_new(void);
 
 /** Wipes and frees; takes NULL. */
 void record_crypto_free(struct record_crypto *crypto);
+
+/**
+ * Handshakes of @p context offer connection_id, or answer it, as @p extension says, which is
+ * static.
+ *
+ * @return false without memory
+ */
+bool records_add_cid_extension(SSL_CTX *context, const struct cid_extension *extension);
 
 /**
  * The first record of @p data. Lengths are checked, content is not.

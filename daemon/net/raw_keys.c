@@ -225,14 +225,9 @@ void raw_keys_free(struct raw_keys *keys)
     }
 }
 
-size_t raw_keys_count(const struct raw_keys *keys)
-{
-    return keys == NULL ? 0 : keys->count;
-}
-
 const char *raw_keys_find(const struct raw_keys *keys, const uint8_t *digest, size_t len)
 {
-    size_t first = 0, last = raw_keys_count(keys);
+    size_t first = 0, last = keys == NULL ? 0 : keys->count;
 
     while (first < last) {
         size_t middle = first + (last - first) / 2;

@@ -18,7 +18,7 @@
  * the key of one device is no use to pose as another.
  *
  *     handshake    OpenSSL has checked that the peer owns the key, and asks tls_on_verify() or
- *                  client_verify() whether to trust it: it does where the file has it
+ *                  upstream_verify() whether to trust it: it does where the file has it
  *     identity     tls_identity(): IDENTITY_PUBLIC_KEY and the name
  *     reload       a session ends whose key is gone or has another name (credentials_hold.c)
  */
@@ -56,9 +56,6 @@ struct raw_keys *raw_keys_load(const char *file, char *ret_error, size_t error_c
 
 /** Takes NULL. */
 void raw_keys_free(struct raw_keys *keys);
-
-/** How many there are; 0 for NULL. */
-size_t raw_keys_count(const struct raw_keys *keys);
 
 /**
  * The name of the key whose digest begins with @p len bytes of @p digest, or NULL. Borrowed from

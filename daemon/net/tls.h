@@ -17,6 +17,7 @@
 #include <openssl/ssl.h>
 #include <stdbool.h>
 
+struct cid_extension;
 struct credentials;
 struct raw_keys;
 
@@ -119,9 +120,8 @@ int dtls_on_cookie_generate(SSL *ssl, unsigned char *cookie, unsigned *ret_len);
  */
 int dtls_on_cookie_verify(SSL *ssl, const unsigned char *cookie, unsigned len);
 
-/** In dtls.c: every DTLS context answers connection_id (RFC 9146). @return false without memory
- */
-bool dtls_add_cid_extension(SSL_CTX *context);
+/* In dtls.c: what every DTLS context does with connection_id (RFC 9146). */
+extern const struct cid_extension dtls_cid_extension;
 
 /** The identity of the peer of a finished handshake. The caller releases it; NULL without memory.
  */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Requests, places and the pool of sessions; the kinds of sessions are elsewhere.
+ * Requests, and the pools of sessions; the kinds of sessions are elsewhere.
  *
- * A place or session with work is marked as due; upstream_turn() works through the lists. So the
+ * A pool or session with work is marked as due; upstream_turn() works through the lists. So the
  * callbacks of libraries and the engine's calls only note events, and nothing is closed or freed
  * while a caller still uses it.
  */
@@ -56,13 +56,13 @@ void session_set_due(struct session *session)
     }
 }
 
-void place_set_due(struct place *place)
+void pool_set_due(struct session_pool *pool)
 {
-    struct upstream *upstream = place->upstream;
-    if (!place->is_due) {
-        place->is_due = true;
-        place->next_due = upstream->due_places;
-        upstream->due_places = place;
+    struct upstream *upstream = pool->upstream;
+    if (!pool->is_due) {
+        pool->is_due = true;
+        pool->next_due = upstream->due_pools;
+        upstream->due_pools = pool;
     }
 }
 
@@ -73,7 +73,7 @@ uint64_t request_key(const struct upstream *upstream, struct bytes token)
     return hash_bytes(token.data, token.len, upstream->requests.seed);
 }
 
-struct upstream_request *client_find(const struct session *session, struct bytes token)
+struct upstream_request *session_find_request(const struct session *session, struct bytes token)
 {
     const struct upstream *upstream = session->upstream;
     struct hash_node *node = hash_map_find(&upstream->requests, request_key(upstream, token));
@@ -92,10 +92,10 @@ struct upstream_request *client_find(const struct session *session, struct bytes
 void request_take_back(struct upstream_request *request)
 {
     struct session *session = request->session;
-    client_message_forget(request);
+    upstream_message_forget(request);
     hash_map_remove(&request->node);
     request_list_remove(&session->out, request);
-    request->place->out_count--;
+    request->pool->out_count--;
     request->session = NULL;
     session->used_ms = session->upstream->now_ms;
     session_set_due(session);
@@ -106,10 +106,10 @@ static void request_detach(struct upstream_request *request)
 {
     if (request->session != NULL) {
         request_take_back(request);
-    } else if (request->place != NULL) {
-        request_list_remove(&request->place->waiting, request);
+    } else if (request->pool != NULL) {
+        request_list_remove(&request->pool->waiting, request);
     }
-    request->place = NULL;
+    request->pool = NULL;
 }
 
 /* Told of in the next turn. */
@@ -135,13 +135,13 @@ bool request_is_repeatable(const struct upstream_request *request)
     }
 }
 
-void client_on_response(struct session *session, struct upstream_request *request,
-                        const struct message *response)
+void upstream_on_response(struct session *session, struct upstream_request *request,
+                          const struct message *response)
 {
     struct upstream *upstream = session->upstream;
     void *user = request->user;
 
-    session->place->failures = 0;
+    session->pool->failures = 0;
     request->was_answered = true;
     if (!request->is_kept) {
         request_detach(request);
@@ -150,17 +150,17 @@ void client_on_response(struct session *session, struct upstream_request *reques
     upstream->handler->on_response(upstream->context, user, response);
 }
 
-void client_on_failure(struct session *session, struct upstream_request *request,
-                       enum upstream_status status, const char *why)
+void upstream_on_failure(struct session *session, struct upstream_request *request,
+                         enum upstream_status status, const char *why)
 {
     request_fail(session->upstream, request, status, why);
 }
 
-/* ---- places: where requests go, found by transport, address, name and credentials ---- */
+/* ---- pools of sessions, found by transport, address, name and credentials ---- */
 
-static uint64_t place_key(const struct upstream *upstream, const struct upstream_target *target)
+static uint64_t pool_key(const struct upstream *upstream, const struct upstream_target *target)
 {
-    uint64_t seed = upstream->places.seed;
+    uint64_t seed = upstream->pools.seed;
     uint64_t key = hash_mix(address_hash(&target->address, seed), (uint64_t)target->transport + 1);
     if (target->host != NULL) {
         key = hash_mix(key, hash_bytes((const uint8_t *)target->host, strlen(target->host), seed));
@@ -174,72 +174,73 @@ static bool is_same_credentials(const struct upstream_target *a, const struct up
            memcmp(a->credentials->digest, b->credentials->digest, UPSTREAM_DIGEST_LEN) == 0;
 }
 
-static bool client_place_is_for(const struct place *place, const struct upstream_target *target)
+static bool pool_is_for(const struct session_pool *pool, const struct upstream_target *target)
 {
-    const struct upstream_target *own = &place->target;
+    const struct upstream_target *own = &pool->target;
     return own->transport == target->transport && address_equal(&own->address, &target->address) &&
            (own->host == NULL) == (target->host == NULL) &&
            (own->host == NULL || strcmp(own->host, target->host) == 0) &&
            is_same_credentials(own, target);
 }
 
-static void place_unlink(struct place *place)
+static void pool_unlink(struct session_pool *pool)
 {
-    struct upstream *upstream = place->upstream;
-    *(place->newer != NULL ? &place->newer->older : &upstream->newest) = place->older;
-    *(place->older != NULL ? &place->older->newer : &upstream->oldest) = place->newer;
+    struct upstream *upstream = pool->upstream;
+    *(pool->newer != NULL ? &pool->newer->older : &upstream->newest) = pool->older;
+    *(pool->older != NULL ? &pool->older->newer : &upstream->oldest) = pool->newer;
 }
 
-static void place_link(struct place *place)
+static void pool_link(struct session_pool *pool)
 {
-    struct upstream *upstream = place->upstream;
-    place->newer = NULL;
-    place->older = upstream->newest;
-    *(upstream->newest != NULL ? &upstream->newest->newer : &upstream->oldest) = place;
-    upstream->newest = place;
+    struct upstream *upstream = pool->upstream;
+    pool->newer = NULL;
+    pool->older = upstream->newest;
+    *(upstream->newest != NULL ? &upstream->newest->newer : &upstream->oldest) = pool;
+    upstream->newest = pool;
 }
 
-/* A place whose session is inside a callback is not freed, either. */
-static bool place_is_idle(const struct place *place)
+/* A pool whose session is inside a callback is not freed, either. */
+static bool pool_is_idle(const struct session_pool *pool)
 {
-    const struct session *inside = place->upstream->inside;
-    return place->waiting.count == 0 && place->out_count == 0 &&
-           (inside == NULL || inside->place != place);
+    const struct session *inside = pool->upstream->inside;
+    return pool->waiting.count == 0 && pool->out_count == 0 &&
+           (inside == NULL || inside->pool != pool);
 }
 
 /* It has no requests, waiting or out. */
-static void place_free(struct place *place)
+static void pool_free(struct session_pool *pool)
 {
-    struct upstream *upstream = place->upstream;
+    struct upstream *upstream = pool->upstream;
     struct session *next;
     for (struct session *session = upstream->sessions; session != NULL; session = next) {
         next = session->next;
-        if (session->place == place) {
+        if (session->pool == pool) {
             session_close(session);
         }
     }
-    for (struct place **link = &upstream->due_places; *link != NULL; link = &(*link)->next_due) {
-        if (*link == place) {
-            *link = place->next_due;
+    for (struct session_pool **link = &upstream->due_pools; *link != NULL;
+         link = &(*link)->next_due) {
+        if (*link == pool) {
+            *link = pool->next_due;
             break;
         }
     }
-    timer_cancel(&upstream->wheel, &place->timer);
-    hash_map_remove(&place->node);
-    account_discharge(&upstream->accounts, &place->holding);
-    place_unlink(place);
-    client_dtls_forget(place);
-    upstream_credentials_release(place->target.credentials);
-    upstream->place_count--;
-    free(place);
+    timer_cancel(&upstream->wheel, &pool->timer);
+    hash_map_remove(&pool->node);
+    account_discharge(&upstream->accounts, &pool->holding);
+    pool_unlink(pool);
+    upstream_dtls_forget(pool);
+    upstream_credentials_release(pool->target.credentials);
+    upstream->pool_count--;
+    free(pool);
 }
 
 /* The one that was used longest ago and has nothing to do. */
-static bool evict_place(struct upstream *upstream)
+static bool evict_pool(struct upstream *upstream)
 {
-    for (struct place *place = upstream->oldest; place != NULL; place = place->newer) {
-        if (place_is_idle(place)) {
-            place_free(place);
+    for (struct session_pool *pool = upstream->oldest; pool != NULL; pool = pool->newer) {
+        if (pool_is_idle(pool)) {
+            pool_free(pool);
             return true;
         }
     }
@@ -247,12 +248,12 @@ static bool evict_place(struct upstream *upstream)
 }
 
 /* All of its requests fail; their handlers are called in the next turn. */
-static void place_clear(struct place *place)
+static void pool_clear(struct session_pool *pool)
 {
-    struct upstream *upstream = place->upstream;
-    place_fail_waiting(place, UPSTREAM_DISPLACED, NULL);
+    struct upstream *upstream = pool->upstream;
+    pool_fail_waiting(pool, UPSTREAM_DISPLACED, NULL);
     for (struct session *session = upstream->sessions; session != NULL; session = session->next) {
-        while (session->place == place && session->out.first != NULL) {
+        while (session->pool == pool && session->out.first != NULL) {
             request_fail(upstream, session->out.first, UPSTREAM_DISPLACED, NULL);
         }
     }
@@ -262,86 +263,87 @@ static void place_clear(struct place *place)
  * All of them are busy: the source that holds most gives up the one that it used first, to
  * another that holds fewer (base/account.h).
  */
-static bool displace_place(struct upstream *upstream, const struct address *source)
+static bool displace_pool(struct upstream *upstream, const struct address *source)
 {
     bool is_owed;
     struct holding *holding = account_yield(&upstream->accounts, source, 1, &is_owed);
     if (!is_owed) {
         return false;
     }
-    struct place *place = HASH_ENTRY(holding, struct place, holding);
-    if (upstream->inside != NULL && upstream->inside->place == place) {
+    struct session_pool *pool = HASH_ENTRY(holding, struct session_pool, holding);
+    if (upstream->inside != NULL && upstream->inside->pool == pool) {
         return false; /* it is at work for this very newcomer */
     }
     account_note_displaced(holding);
-    place_clear(place);
-    place_free(place);
+    pool_clear(pool);
+    pool_free(pool);
     return true;
 }
 
-static void place_charge(struct place *place, const struct address *source)
+static void pool_charge(struct session_pool *pool, const struct address *source)
 {
-    account_discharge(&place->upstream->accounts, &place->holding);
-    account_charge(&place->upstream->accounts, &place->holding, source, 1);
+    account_discharge(&pool->upstream->accounts, &pool->holding);
+    account_charge(&pool->upstream->accounts, &pool->holding, source, 1);
 }
 
-static struct place *place_find(const struct upstream *upstream,
-                                const struct upstream_target *target, uint64_t key)
+static struct session_pool *pool_find(const struct upstream *upstream,
+                                      const struct upstream_target *target, uint64_t key)
 {
-    struct hash_node *node = hash_map_find(&upstream->places, key);
+    struct hash_node *node = hash_map_find(&upstream->pools, key);
     for (; node != NULL; node = hash_map_find_next(node)) {
-        struct place *place = HASH_ENTRY(node, struct place, node);
-        if (client_place_is_for(place, target)) {
-            return place;
+        struct session_pool *pool = HASH_ENTRY(node, struct session_pool, node);
+        if (pool_is_for(pool, target)) {
+            return pool;
         }
     }
     return NULL;
 }
 
 /* @return NULL with @p ret_status. */
-static struct place *place_get(struct upstream *upstream, const struct upstream_target *target,
-                               enum upstream_status *ret_status)
+static struct session_pool *pool_get(struct upstream *upstream,
+                                     const struct upstream_target *target,
+                                     enum upstream_status *ret_status)
 {
-    uint64_t key = place_key(upstream, target);
-    struct place *place = place_find(upstream, target, key);
-    if (place != NULL) {
-        place_unlink(place);
-        place_link(place);
-        place_charge(place, &target->source);
-        return place;
+    uint64_t key = pool_key(upstream, target);
+    struct session_pool *pool = pool_find(upstream, target, key);
+    if (pool != NULL) {
+        pool_unlink(pool);
+        pool_link(pool);
+        pool_charge(pool, &target->source);
+        return pool;
     }
     *ret_status = UPSTREAM_FULL;
-    if (upstream->place_count >= upstream->options.sessions_max && !evict_place(upstream) &&
-        !displace_place(upstream, &target->source)) {
+    if (upstream->pool_count >= upstream->options.sessions_max && !evict_pool(upstream) &&
+        !displace_pool(upstream, &target->source)) {
         return NULL;
     }
     *ret_status = UPSTREAM_NO_MEMORY;
     bool is_usable = (target->host == NULL || strlen(target->host) <= UPSTREAM_HOST_MAX) &&
                      (target->credentials != NULL || !transport_is_secure(target->transport));
-    place = is_usable ? calloc(1, sizeof *place) : NULL;
-    if (place == NULL) {
+    pool = is_usable ? calloc(1, sizeof *pool) : NULL;
+    if (pool == NULL) {
         return NULL;
     }
-    place->upstream = upstream;
-    place->target = *target;
+    pool->upstream = upstream;
+    pool->target = *target;
     if (target->host != NULL) {
-        memcpy(place->host, target->host, strlen(target->host));
-        place->target.host = place->host;
+        memcpy(pool->host, target->host, strlen(target->host));
+        pool->target.host = pool->host;
     }
     if (target->credentials != NULL) {
         (void)upstream_credentials_acquire(target->credentials);
     }
-    place_link(place);
-    place_charge(place, &target->source);
-    hash_map_add(&upstream->places, &place->node, key);
-    upstream->place_count++;
-    return place;
+    pool_link(pool);
+    pool_charge(pool, &target->source);
+    hash_map_add(&upstream->pools, &pool->node, key);
+    upstream->pool_count++;
+    return pool;
 }
 
-void place_fail_waiting(struct place *place, enum upstream_status status, const char *why)
+void pool_fail_waiting(struct session_pool *pool, enum upstream_status status, const char *why)
 {
-    while (place->waiting.first != NULL) {
-        request_fail(place->upstream, place->waiting.first, status, why);
+    while (pool->waiting.first != NULL) {
+        request_fail(pool->upstream, pool->waiting.first, status, why);
     }
 }
 
@@ -360,19 +362,19 @@ struct upstream_request *upstream_send(struct upstream *upstream,
     made->message = *request;
     made->user = user;
     made->is_kept = keep;
-    made->place = place_get(upstream, target, &status);
-    if (made->place == NULL) {
+    made->pool = pool_get(upstream, target, &status);
+    if (made->pool == NULL) {
         request_fail(upstream, made, status, NULL);
         return made;
     }
-    request_list_add(&made->place->waiting, made);
-    place_set_due(made->place);
+    request_list_add(&made->pool->waiting, made);
+    pool_set_due(made->pool);
     return made;
 }
 
 void upstream_cancel(struct upstream *upstream, struct upstream_request *request, bool deregister)
 {
-    if (request->place == NULL) {
+    if (request->pool == NULL) {
         request_list_remove(&upstream->failed, request);
     } else {
         if (deregister && request->session != NULL && !request->session->is_dead) {
@@ -386,12 +388,12 @@ void upstream_cancel(struct upstream *upstream, struct upstream_request *request
 bool upstream_ping(struct upstream *upstream, const struct address *address)
 {
     bool is_known = false;
-    for (struct place *place = upstream->newest; place != NULL; place = place->older) {
-        if (place->target.transport == TRANSPORT_DTLS &&
-            address_equal(&place->target.address, address)) {
+    for (struct session_pool *pool = upstream->newest; pool != NULL; pool = pool->older) {
+        if (pool->target.transport == TRANSPORT_DTLS &&
+            address_equal(&pool->target.address, address)) {
             is_known = true;
-            place->is_probed = true;
-            place_set_due(place);
+            pool->is_probed = true;
+            pool_set_due(pool);
         }
     }
     return is_known;
@@ -415,18 +417,18 @@ static bool tell_failures(struct upstream *upstream)
 
 static bool work_round(struct upstream *upstream)
 {
-    bool has_worked = upstream->due_sessions != NULL || upstream->due_places != NULL;
+    bool has_worked = upstream->due_sessions != NULL || upstream->due_pools != NULL;
     struct session *session;
-    struct place *place;
+    struct session_pool *pool;
     while ((session = upstream->due_sessions) != NULL) {
         upstream->due_sessions = session->next_due;
         session->is_due = false;
         session_work(session);
     }
-    while ((place = upstream->due_places) != NULL) {
-        upstream->due_places = place->next_due;
-        place->is_due = false;
-        place_work(place);
+    while ((pool = upstream->due_pools) != NULL) {
+        upstream->due_pools = pool->next_due;
+        pool->is_due = false;
+        pool_work(pool);
     }
     return tell_failures(upstream) || has_worked;
 }
@@ -461,7 +463,7 @@ int upstream_new(struct loop *loop, const struct upstream_options *options,
     entropy_init(&upstream->entropy);
     timer_wheel_init(&upstream->wheel, upstream->now_ms, upstream);
     if (upstream->scratch == NULL ||
-        hash_map_init(&upstream->places, options->sessions_max, options->seed) != 0 ||
+        hash_map_init(&upstream->pools, options->sessions_max, options->seed) != 0 ||
         hash_map_init(&upstream->requests, options->requests_max, options->seed + 1) != 0 ||
         hash_map_init(&upstream->messages, options->requests_max, options->seed + 3) != 0 ||
         account_book_init(&upstream->accounts, UPSTREAM_SESSIONS_MAX, ACCOUNT_RANKS_MAX - 1,
@@ -481,7 +483,7 @@ static void free_requests(struct request_list *list)
         request_list_remove(list, request);
         hash_map_remove(&request->node);
         if (request->session != NULL) {
-            client_message_forget(request);
+            upstream_message_forget(request);
         }
         free(request);
     }
@@ -497,10 +499,10 @@ void upstream_free(struct upstream *upstream)
     }
     while (upstream->oldest != NULL) {
         free_requests(&upstream->oldest->waiting);
-        place_free(upstream->oldest);
+        pool_free(upstream->oldest);
     }
     free_requests(&upstream->failed);
-    hash_map_clear(&upstream->places);
+    hash_map_clear(&upstream->pools);
     hash_map_clear(&upstream->requests);
     hash_map_clear(&upstream->messages);
     account_book_clear(&upstream->accounts);

@@ -179,7 +179,7 @@ int upstream_new(struct loop *loop, const struct upstream_options *options,
                  struct upstream **ret_upstream);
 
 /**
- * Closes all sessions and frees the pool; handlers of outstanding requests are not called. Takes
+ * Closes all sessions and frees @p upstream; handlers of outstanding requests are not called. Takes
  * NULL.
  */
 void upstream_free(struct upstream *upstream);
@@ -240,7 +240,7 @@ struct upstream_counters {
 /** The counters since the start. Borrowed from @p upstream. */
 const struct upstream_counters *upstream_counters(const struct upstream *upstream);
 
-/** Which sources its sessions belong to; borrowed, as long as the pool. */
+/** Which sources its sessions belong to; borrowed from @p upstream. */
 const struct account_book *upstream_accounts(const struct upstream *upstream);
 
 /* A host that sessions lead to, or that failed lately; for lists. Borrowed. */

@@ -81,12 +81,12 @@ static bool is_waited_for(int epoll_fd, int fd)
 
 static bool is_session_s(const struct session *session, int fd)
 {
-    return is_connected_to(fd, &session->place->target.address) &&
+    return is_connected_to(fd, &session->pool->target.address) &&
            is_waited_for(coap_context_get_coap_fd(session->coap->context), fd);
 }
 
 /* The descriptor that the next socket will probably have, or -1. */
-static int client_coap_next_socket(const struct session *session)
+static int upstream_coap_next_socket(const struct session *session)
 {
     int fd = fcntl(coap_context_get_coap_fd(session->coap->context), F_DUPFD_CLOEXEC, 0);
 
@@ -96,9 +96,9 @@ static int client_coap_next_socket(const struct session *session)
     return fd;
 }
 
-/* The socket that libcoap has opened, of which client_coap_next_socket() said @p expected; or -1.
+/* The socket that libcoap has opened, of which upstream_coap_next_socket() said @p expected; or -1.
  */
-static int client_coap_find_socket(const struct session *session, int expected)
+static int upstream_coap_find_socket(const struct session *session, int expected)
 {
     for (int fd = expected; fd >= 0 && fd < expected + WINDOW; fd++) {
         if (is_session_s(session, fd)) {
@@ -109,7 +109,7 @@ static int client_coap_find_socket(const struct session *session, int expected)
 }
 
 /* Whether the network has refused a packet since the last call. */
-static bool client_coap_is_refused(const struct session *session)
+static bool upstream_coap_is_refused(const struct session *session)
 {
     int fd = session->coap->fd, error = 0;
     socklen_t len = sizeof error;
@@ -169,7 +169,7 @@ static void on_closed(struct session *session)
     }
 }
 
-static int client_coap_on_event(coap_session_t *coap, const coap_event_t event)
+static int upstream_coap_on_event(coap_session_t *coap, const coap_event_t event)
 {
     struct session *session = session_of(coap);
 
@@ -220,17 +220,17 @@ static void on_nack(coap_session_t *coap, const coap_pdu_t *sent, const coap_nac
         session_pong(session); /* RFC 7252 section 4.3 */
         return;
     }
-    struct upstream_request *request = client_find(session, token_of(sent));
+    struct upstream_request *request = session_find_request(session, token_of(sent));
     if (request != NULL && reason == COAP_NACK_RST) {
         session_heard(session);
-        client_on_failure(session, request, UPSTREAM_RESET, NULL);
+        upstream_on_failure(session, request, UPSTREAM_RESET, NULL);
     } else if (request != NULL && reason == COAP_NACK_TOO_MANY_RETRIES) {
-        client_on_failure(session, request, UPSTREAM_TIMEOUT, NULL);
+        upstream_on_failure(session, request, UPSTREAM_TIMEOUT, NULL);
     } /* else the session has ended, which an event tells */
 }
 
 /* The options in their encoded form: libcoap gives them one by one. */
-static struct bytes client_coap_write_options(struct upstream *upstream, const coap_pdu_t *pdu)
+static struct bytes upstream_coap_write_options(struct upstream *upstream, const coap_pdu_t *pdu)
 {
     struct message_writer writer = {.buffer = upstream->scratch,
                                     .capacity = upstream->scratch_bytes};
@@ -257,7 +257,7 @@ static coap_response_t on_response(coap_session_t *coap, const coap_pdu_t *sent,
     if (session == NULL) {
         return COAP_RESPONSE_FAIL;
     }
-    if (client_find(session, token_of(received)) == NULL) {
+    if (session_find_request(session, token_of(received)) == NULL) {
         session_heard(session);
         return COAP_RESPONSE_FAIL; /* a Reset for it, on DTLS (OBS-27) */
     }
@@ -266,7 +266,7 @@ static coap_response_t on_response(coap_session_t *coap, const coap_pdu_t *sent,
         .type = (enum message_type)coap_pdu_get_type(received),
         .code = (uint8_t)coap_pdu_get_code(received),
         .token = token_of(received),
-        .options = client_coap_write_options(session->upstream, received),
+        .options = upstream_coap_write_options(session->upstream, received),
         .payload = {payload, payload_len},
     };
     (void)session_on_response(session, &response);
@@ -275,9 +275,9 @@ static coap_response_t on_response(coap_session_t *coap, const coap_pdu_t *sent,
 
 /* This side serves no requests (TCP-20). The handler is there because without one libcoap rejects
  * unknown options, also critical ones that are safe to forward (OPT-7). */
-static void client_coap_on_request(coap_resource_t *resource, coap_session_t *coap,
-                                   const coap_pdu_t *request, const coap_string_t *query,
-                                   coap_pdu_t *response)
+static void upstream_coap_on_request(coap_resource_t *resource, coap_session_t *coap,
+                                     const coap_pdu_t *request, const coap_string_t *query,
+                                     coap_pdu_t *response)
 {
     (void)resource;
     (void)coap;
@@ -287,9 +287,9 @@ static void client_coap_on_request(coap_resource_t *resource, coap_session_t *co
 }
 
 /* libcoap's own seven parameters. NOLINTNEXTLINE(readability-function-size) */
-static int client_coap_on_certificate(const char *name, const uint8_t *certificate,
-                                      size_t certificate_len, coap_session_t *coap, unsigned depth,
-                                      int is_good, void *context)
+static int upstream_coap_on_certificate(const char *name, const uint8_t *certificate,
+                                        size_t certificate_len, coap_session_t *coap,
+                                        unsigned depth, int is_good, void *context)
 {
     struct session *session = context;
 
@@ -299,7 +299,7 @@ static int client_coap_on_certificate(const char *name, const uint8_t *certifica
         return is_good;
     }
     X509 *parsed = d2i_X509(NULL, &certificate, (long)certificate_len);
-    bool is_match = parsed != NULL && credentials_match_name(&session->place->target, parsed);
+    bool is_match = parsed != NULL && credentials_match_name(&session->pool->target, parsed);
     X509_free(parsed);
     session->coap->is_wrong_name = !is_match;
     return is_match;
@@ -310,8 +310,8 @@ static int client_coap_on_certificate(const char *name, const uint8_t *certifica
  * credentials, the struct lives until the next call in the same thread. With a callback the
  * handshake has TLS 1.2 at most, see credentials_apply().
  */
-static const coap_dtls_cpsk_info_t *client_coap_on_psk(coap_str_const_t *hint, coap_session_t *coap,
-                                                       void *context)
+static const coap_dtls_cpsk_info_t *upstream_coap_on_psk(coap_str_const_t *hint,
+                                                         coap_session_t *coap, void *context)
 {
     static _Thread_local coap_dtls_cpsk_info_t info;
     const struct session *session = context;
@@ -330,18 +330,18 @@ static const coap_dtls_cpsk_info_t *client_coap_on_psk(coap_str_const_t *hint, c
  *
  * @return false without memory
  */
-static bool client_coap_listen(coap_context_t *context)
+static bool upstream_coap_listen(coap_context_t *context)
 {
     static const char *nobody[] = {"invalid"};
 
-    coap_register_event_handler(context, client_coap_on_event);
+    coap_register_event_handler(context, upstream_coap_on_event);
     coap_register_nack_handler(context, on_nack);
     coap_register_response_handler(context, on_response);
     /* A parent proxy that does not know these has them in its 4.02 (PXO-26). libcoap would
      * drop that as an answer with a critical option that it does not know itself. */
     coap_register_option(context, OPTION_proxy_cri);
     coap_register_option(context, OPTION_proxy_scheme_number);
-    coap_resource_t *resource = coap_resource_proxy_uri_init(client_coap_on_request, 1, nobody);
+    coap_resource_t *resource = coap_resource_proxy_uri_init(upstream_coap_on_request, 1, nobody);
     if (resource == NULL) {
         return false;
     }
@@ -395,7 +395,7 @@ static void start_libcoap(void)
     (void)SSL_CTX_get_ex_new_index(0, NULL, on_new_context, NULL, NULL);
 }
 
-bool client_coap_is_there(void)
+bool upstream_coap_is_there(void)
 {
     (void)pthread_once(&once, start_libcoap);
     return is_openssl && coap_dtls_is_supported() != 0;
@@ -414,7 +414,7 @@ static void on_readable(evutil_socket_t fd, short what, void *context)
     (void)fd;
     (void)what;
     loop_turn_begin(session->upstream->loop);
-    if (session->state == SESSION_CONNECTING && client_coap_is_refused(session)) {
+    if (session->state == SESSION_CONNECTING && upstream_coap_is_refused(session)) {
         session_die(session, UPSTREAM_REFUSED, NULL);
         return;
     }
@@ -464,7 +464,7 @@ static bool open_context(struct session *session)
     coap_context_t *context = session->coap->context;
     coap_set_app_data(context, session);
     coap_context_set_block_mode(context, 0);
-    if (!client_coap_listen(context)) {
+    if (!upstream_coap_listen(context)) {
         return false;
     }
     session->coap->event = event_new(upstream->loop->base, coap_context_get_coap_fd(context),
@@ -476,12 +476,12 @@ static coap_session_t *connect_psk(struct session *session, const coap_address_t
 {
     struct bytes key = credentials_psk_key(session->credentials);
     const char *identity = session->credentials->identity;
-    struct place *place = session->place;
+    struct session_pool *pool = session->pool;
     coap_dtls_cpsk_t setup = {
         .version = COAP_DTLS_CPSK_SETUP_VERSION,
-        .validate_ih_call_back = client_coap_on_psk,
+        .validate_ih_call_back = upstream_coap_on_psk,
         .ih_call_back_arg = session,
-        .client_sni = place->target.host != NULL ? place->host : NULL,
+        .client_sni = pool->target.host != NULL ? pool->host : NULL,
     };
     setup.psk_info.identity = (coap_bin_const_t){strlen(identity), (const uint8_t *)identity};
     setup.psk_info.key = (coap_bin_const_t){key.len, key.data};
@@ -491,15 +491,15 @@ static coap_session_t *connect_psk(struct session *session, const coap_address_t
 
 static coap_session_t *connect_pki(struct session *session, const coap_address_t *address)
 {
-    struct place *place = session->place;
+    struct session_pool *pool = session->pool;
     coap_dtls_pki_t setup = {
         .version = COAP_DTLS_PKI_SETUP_VERSION,
         .verify_peer_cert = 1,
         .cert_chain_validation = 1,
         .cert_chain_verify_depth = CHAIN_MAX,
-        .validate_cn_call_back = client_coap_on_certificate,
+        .validate_cn_call_back = upstream_coap_on_certificate,
         .cn_call_back_arg = session,
-        .client_sni = place->target.host != NULL ? place->host : NULL,
+        .client_sni = pool->target.host != NULL ? pool->host : NULL,
     };
     setup.pki_key.key_type = COAP_PKI_KEY_PEM; /* without files: credentials_apply() gave them */
     return coap_new_client_session_pki(session->coap->context, NULL, address, COAP_PROTO_DTLS,
@@ -514,7 +514,7 @@ static coap_fixed_point_t fixed_point(uint32_t thousandths)
 /* This limit must not be below the engine's own window (MSG-31). */
 static void set_parameters(const struct session *session)
 {
-    const struct upstream_target *target = &session->place->target;
+    const struct upstream_target *target = &session->pool->target;
 
     coap_session_set_nstart(session->coap->session, UINT16_MAX);
     coap_session_set_mtu(session->coap->session, session->upstream->options.message_bytes);
@@ -534,10 +534,10 @@ static bool connect_session(struct session *session, enum upstream_status *ret_s
     coap_address_t address;
 
     coap_address_init(&address);
-    address.size = sockaddr_from_address(&session->place->target.address, &name);
+    address.size = sockaddr_from_address(&session->pool->target.address, &name);
     memcpy(&address.addr, &name, address.size);
     ERR_clear_error();
-    int expected = client_coap_next_socket(session);
+    int expected = upstream_coap_next_socket(session);
     coap_session_t *coap = credentials_have_psk(session->credentials)
                                ? connect_psk(session, &address)
                                : connect_pki(session, &address);
@@ -547,7 +547,7 @@ static bool connect_session(struct session *session, enum upstream_status *ret_s
         *ret_status = is_shortage ? UPSTREAM_NO_MEMORY : UPSTREAM_REFUSED;
         return false;
     }
-    session->coap->fd = client_coap_find_socket(session, expected);
+    session->coap->fd = upstream_coap_find_socket(session, expected);
     set_parameters(session);
     return true;
 }

@@ -16,6 +16,7 @@
 #include "base/escape.h"
 #include "base/log.h"
 #include "net/credentials_internal.h"
+#include "net/dtls_record.h"
 #include "net/raw_keys.h"
 
 #include <errno.h>
@@ -409,7 +410,7 @@ static bool make_contexts(struct upstream_credentials *credentials)
     SSL_CTX_set_options(credentials->dtls, SSL_OP_NO_QUERY_MTU);
     return SSL_CTX_set_min_proto_version(credentials->dtls, DTLS1_2_VERSION) == 1 &&
            SSL_CTX_set_max_proto_version(credentials->dtls, DTLS1_2_VERSION) == 1 &&
-           client_dtls_add_cid_extension(credentials->dtls);
+           records_add_cid_extension(credentials->dtls, &upstream_cid_extension);
 }
 
 struct upstream_credentials *
@@ -558,8 +559,8 @@ bool credentials_match_name(const struct upstream_target *target, X509 *certific
     return is_match || some_uri_matches(target, certificate);
 }
 
-int client_verify(int is_good, X509_STORE_CTX *store, const struct upstream_target *target,
-                  bool *ret_is_wrong_name)
+int upstream_verify(int is_good, X509_STORE_CTX *store, const struct upstream_target *target,
+                    bool *ret_is_wrong_name)
 {
     const EVP_PKEY *raw_key = raw_key_in_question(store);
     X509 *certificate = X509_STORE_CTX_get_current_cert(store);

@@ -15,10 +15,10 @@
  *
  * As for clients (dtls.h), OpenSSL does the handshake and all cryptography, and its memory goes
  * when the handshake is done. Where OpenSSL's FIPS provider is loaded its SSL stays, and with it
- * its records. What is dead is freed by the pool, never from inside a call here.
+ * its records. What is dead is freed in upstream_pool.c, never from inside a call here.
  *
  * A session may be resumed once more after it has ended (RFC 5246 section 7.3): OpenSSL's session
- * is kept with the place for that. What has to be repeated then is in upstream_dtls_record.c.
+ * is kept with the pool for that. What has to be repeated then is in upstream_dtls_record.c.
  *
  * A socket for each session, connected: the kernel then reports an ICMP error for this origin
  * server and for none other, so a closed port is known at once. It also has a source port of its
@@ -55,7 +55,7 @@ bool upstream_has(enum upstream_engine engine, enum transport transport)
 {
     /* Nothing of libcoap's need start for what is not its own. */
     return transport != TRANSPORT_DTLS || engine == UPSTREAM_ENGINE_NATIVE ||
-           client_coap_is_there();
+           upstream_coap_is_there();
 }
 
 /* ---- the box ---- */
@@ -109,8 +109,8 @@ static void on_socket_error(struct session *session, int error)
     }
 }
 
-bool client_dtls_put(struct session *session, const uint8_t *data, size_t len,
-                     enum upstream_status *ret_status)
+bool upstream_dtls_put(struct session *session, const uint8_t *data, size_t len,
+                       enum upstream_status *ret_status)
 {
     for (unsigned attempt = 0; attempt < 2; attempt++) {
         if (send(session->dtls->fd, data, len, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0) {
@@ -143,7 +143,7 @@ static void drain_errors(struct session *session)
 }
 
 /* A datagram of the origin server, borrowed for the call; may call handlers. */
-static void client_dtls_feed(struct session *session, const uint8_t *data, size_t len);
+static void upstream_dtls_feed(struct session *session, const uint8_t *data, size_t len);
 
 static void on_dtls_readable(evutil_socket_t fd, short what, void *context)
 {
@@ -156,7 +156,7 @@ static void on_dtls_readable(evutil_socket_t fd, short what, void *context)
     for (unsigned i = 0; i < READS_MAX && !session->is_dead; i++) {
         ssize_t got = recv(fd, box->input, sizeof box->input, MSG_DONTWAIT);
         if (got >= 0) {
-            client_dtls_feed(session, box->input, (size_t)got);
+            upstream_dtls_feed(session, box->input, (size_t)got);
         } else if (errno == EAGAIN) {
             if (i == 0) {
                 drain_errors(session); /* or this would be called again and again */
@@ -206,7 +206,7 @@ static bool end_put(struct dtls_pipe *pipe, const uint8_t *data, size_t len)
 {
     const struct dtls_end *end = HASH_ENTRY(pipe, struct dtls_end, pipe);
 
-    client_dtls_put_openssl(end->session, data, len);
+    upstream_dtls_put_openssl(end->session, data, len);
     return true;
 }
 
@@ -217,13 +217,13 @@ static int on_dtls_verify(int is_good, X509_STORE_CTX *store)
     const SSL *ssl = X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx());
     struct session *session = SSL_get_app_data(ssl);
 
-    return client_verify(is_good, store, &session->place->target, &session->dtls->is_wrong_name);
+    return upstream_verify(is_good, store, &session->pool->target, &session->dtls->is_wrong_name);
 }
 
 /* NULL without memory, or if the host cannot be named. */
 static SSL *make_dtls_ssl(struct session *session)
 {
-    struct place *place = session->place;
+    struct session_pool *pool = session->pool;
     SSL *ssl = SSL_new(session->credentials->dtls);
 
     session->dtls->pipe.put = end_put;
@@ -240,16 +240,16 @@ static SSL *make_dtls_ssl(struct session *session)
         SSL_set_verify(ssl, SSL_VERIFY_PEER, on_dtls_verify);
         SSL_set_verify_depth(ssl, CHAIN_MAX);
     }
-    if (place->target.host != NULL && SSL_set_tlsext_host_name(ssl, place->host) != 1) {
+    if (pool->target.host != NULL && SSL_set_tlsext_host_name(ssl, pool->host) != 1) {
         SSL_free(ssl);
         return NULL;
     }
-    if (place->resumable != NULL &&
-        loop_now_ms(session->upstream->loop) >= place->resumable_until_ms) {
-        client_dtls_forget(place);
+    if (pool->resumable != NULL &&
+        loop_now_ms(session->upstream->loop) >= pool->resumable_until_ms) {
+        upstream_dtls_forget(pool);
     }
-    if (place->resumable != NULL) {
-        (void)SSL_set_session(ssl, place->resumable); /* or a full handshake */
+    if (pool->resumable != NULL) {
+        (void)SSL_set_session(ssl, pool->resumable); /* or a full handshake */
     }
     return ssl;
 }
@@ -257,23 +257,23 @@ static SSL *make_dtls_ssl(struct session *session)
 /* ---- resumption (RFC 5246 section 7.3, RFC 5077) ---- */
 
 /*
- * One session for each place, and so for one name and one set of credentials: other credentials
- * are another place, where nothing is resumed. A certificate is verified in full handshakes only:
+ * One session for each pool, and so for one name and one set of credentials: other credentials
+ * are another pool, where nothing is resumed. A certificate is verified in full handshakes only:
  * none is resumed for longer than RESUMABLE_MAX_S after the last one.
  */
 #define RESUMABLE_S 7200u /* where the origin server does not say for how long */
 #define RESUMABLE_MAX_S 86400u
 
-void client_dtls_forget(struct place *place)
+void upstream_dtls_forget(struct session_pool *pool)
 {
-    SSL_SESSION_free(place->resumable);
-    place->resumable = NULL;
+    SSL_SESSION_free(pool->resumable);
+    pool->resumable = NULL;
 }
 
 static void keep_resumable(struct session *session)
 {
     struct dtls_end *end = session->dtls;
-    struct place *place = session->place;
+    struct session_pool *pool = session->pool;
     SSL_SESSION *made = SSL_get1_session(end->ssl);
     bool is_resumed = SSL_session_reused(end->ssl) == 1;
 
@@ -284,7 +284,7 @@ static void keep_resumable(struct session *session)
     }
     if (made == NULL || SSL_SESSION_is_resumable(made) != 1) {
         SSL_SESSION_free(made);
-        client_dtls_forget(place);
+        upstream_dtls_forget(pool);
         return;
     }
     unsigned long hint_s = SSL_SESSION_get_ticket_lifetime_hint(made);
@@ -292,10 +292,10 @@ static void keep_resumable(struct session *session)
                      : hint_s < RESUMABLE_MAX_S ? hint_s
                                                 : RESUMABLE_MAX_S;
     uint64_t until_ms = loop_now_ms(session->upstream->loop) + 1000 * for_s;
-    client_dtls_forget(place);
-    place->resumable = made;
-    if (!is_resumed || until_ms < place->resumable_until_ms) {
-        place->resumable_until_ms = until_ms;
+    upstream_dtls_forget(pool);
+    pool->resumable = made;
+    if (!is_resumed || until_ms < pool->resumable_until_ms) {
+        pool->resumable_until_ms = until_ms;
     }
 }
 
@@ -308,7 +308,7 @@ static void shake_fail(struct session *session)
 
     ERR_clear_error();
     timer_cancel(&session->upstream->wheel, &end->timer);
-    client_dtls_forget(session->place);
+    upstream_dtls_forget(session->pool);
     if (end->is_wrong_name) {
         session_die(session, UPSTREAM_NAME_MISMATCH, NULL);
     } else if (verdict != X509_V_OK) {
@@ -327,7 +327,7 @@ static void shake_done(struct session *session)
     timer_cancel(&session->upstream->wheel, &end->timer);
     if (log_is_on(LOG_DEBUG)) {
         log_event(LOG_DEBUG, "upstream_session", "remote=%s suite=%s cid=%s resumed=%s",
-                  address_format(&session->place->target.address, remote),
+                  address_format(&session->pool->target.address, remote),
                   SSL_get_cipher_name(end->ssl), end->records.has_cid ? "yes" : "no",
                   SSL_session_reused(end->ssl) == 1 ? "yes" : "no");
     }
@@ -376,7 +376,7 @@ static void on_shake_timer(void *context, struct timer *timer, uint64_t now_ms)
 }
 
 /* OpenSSL reads @p data, whole records of one datagram; NULL: it goes on by itself. */
-static void client_shake_on(struct session *session, const uint8_t *data, size_t len)
+static void upstream_shake_on(struct session *session, const uint8_t *data, size_t len)
 {
     struct dtls_end *end = session->dtls;
 
@@ -423,7 +423,7 @@ static void shake_feed_client(struct session *session, const uint8_t *data, size
 
     while (!session->is_dead && !end->is_open && record_parse(data, len, 0, &view)) {
         size_t used = part_len(data, len, view);
-        client_shake_on(session, data, used);
+        upstream_shake_on(session, data, used);
         if (end->is_open && view.epoch == 1) {
             records_accept(&end->records, view.number);
         }
@@ -431,20 +431,20 @@ static void shake_feed_client(struct session *session, const uint8_t *data, size
         len -= used;
     }
     if (!session->is_dead && end->is_open && end->ssl == NULL) {
-        client_dtls_feed_records(session, data, len);
+        upstream_dtls_feed_records(session, data, len);
     }
 }
 
-static void client_dtls_feed(struct session *session, const uint8_t *data, size_t len)
+static void upstream_dtls_feed(struct session *session, const uint8_t *data, size_t len)
 {
     struct dtls_end *end = session->dtls;
 
     if (!end->is_open) {
         shake_feed_client(session, data, len);
     } else if (end->ssl == NULL) {
-        client_dtls_feed_records(session, data, len);
+        upstream_dtls_feed_records(session, data, len);
     } else {
-        client_dtls_feed_openssl(session, data, len);
+        upstream_dtls_feed_openssl(session, data, len);
     }
 }
 
@@ -455,7 +455,7 @@ static bool open_client_socket(struct session *session, enum upstream_status *re
     struct dtls_end *end = session->dtls;
     struct event_base *base = session->upstream->loop->base;
 
-    end->fd = connect_socket(&session->place->target.address);
+    end->fd = connect_socket(&session->pool->target.address);
     if (end->fd < 0) {
         bool is_shortage = errno == ENOMEM || errno == EMFILE || errno == ENFILE ||
                            errno == ENOBUFS || errno == EAGAIN || errno == EADDRNOTAVAIL;
@@ -488,11 +488,11 @@ static bool dtls_open(struct session *session, enum upstream_status *ret_status)
         ERR_clear_error();
         return false;
     }
-    end->layer.write = client_dtls_write;
+    end->layer.write = upstream_dtls_write;
     end->layer.room = box->message;
     end->layer.room_len = sizeof box->message;
-    client_message_begin(session, &end->layer);
-    client_shake_on(session, NULL, 0);
+    upstream_message_begin(session, &end->layer);
+    upstream_shake_on(session, NULL, 0);
     return true;
 }
 
@@ -503,14 +503,14 @@ static void dtls_close(struct session *session)
     if (end == NULL) {
         return;
     }
-    client_dtls_goodbye(session);
+    upstream_dtls_goodbye(session);
     timer_cancel(&session->upstream->wheel, &end->timer);
     if (end->event != NULL) {
         event_free(end->event);
     }
     /* RFC 5246 section 7.2.2; and what has led nowhere is not tried again. */
     if (end->was_cut || (!end->is_open && end->ssl != NULL)) {
-        client_dtls_forget(session->place);
+        upstream_dtls_forget(session->pool);
     }
     SSL_free(end->ssl);
     ERR_clear_error();
@@ -561,9 +561,9 @@ static void dtls_look(const struct session *session, struct upstream_view *ret_v
 const struct session_kind session_kind_dtls = {
     .open = dtls_open,
     .close = dtls_close,
-    .transmit = client_message_send,
-    .ping = client_message_ping,
-    .is_acknowledged = client_message_is_acknowledged,
+    .transmit = upstream_message_send,
+    .ping = upstream_message_ping,
+    .is_acknowledged = upstream_message_is_acknowledged,
     .is_almost_up = dtls_is_almost_up,
     .is_full = dtls_is_full,
     .look = dtls_look,

@@ -14,8 +14,8 @@ struct event;
 
 #define END_PLAINTEXT_MAX 16384u /* of a record, RFC 6347 section 4.1.1 */
 
-/* What all sessions of a pool share, as one is at work after the other. Owned by the pool, as long
- * as there is such a session. */
+/* What all DTLS sessions of one worker share, as one is at work after the other. Owned by struct
+ * upstream, as long as there is such a session. */
 struct dtls_box {
     struct record_crypto *crypto; /* NULL: sessions stay on OpenSSL's records */
     uint32_t sessions;            /* that use it */
@@ -60,8 +60,8 @@ struct dtls_end {
 
 /** Sends a datagram, borrowed for the call. False with @p ret_status, as in struct message_layer.
  */
-bool client_dtls_put(struct session *session, const uint8_t *data, size_t len,
-                     enum upstream_status *ret_status);
+bool upstream_dtls_put(struct session *session, const uint8_t *data, size_t len,
+                       enum upstream_status *ret_status);
 
 /* ---- upstream_dtls_record.c ---- */
 
@@ -69,19 +69,19 @@ bool client_dtls_put(struct session *session, const uint8_t *data, size_t len,
  * A datagram of OpenSSL's, borrowed: in a handshake with connection ids its protected records are
  * sealed again, under numbers of ours and with the origin server's id (RFC 9146).
  */
-void client_dtls_put_openssl(struct session *session, const uint8_t *data, size_t len);
+void upstream_dtls_put_openssl(struct session *session, const uint8_t *data, size_t len);
 
-/** As client_dtls_feed(), for a session that is open, on our records; @p data is borrowed. */
-void client_dtls_feed_records(struct session *session, const uint8_t *data, size_t len);
+/** As upstream_dtls_feed(), for a session that is open, on our records; @p data is borrowed. */
+void upstream_dtls_feed_records(struct session *session, const uint8_t *data, size_t len);
 
 /** The same for one on OpenSSL's records; @p data is borrowed. */
-void client_dtls_feed_openssl(struct session *session, const uint8_t *data, size_t len);
+void upstream_dtls_feed_openssl(struct session *session, const uint8_t *data, size_t len);
 
 /** For struct message_layer: seals and sends the datagram, borrowed. False with @p ret_status. */
-bool client_dtls_write(struct session *session, struct bytes datagram,
-                       enum upstream_status *ret_status);
+bool upstream_dtls_write(struct session *session, struct bytes datagram,
+                         enum upstream_status *ret_status);
 
 /** Sends close_notify where the session is open; a failure to send it is ignored. */
-void client_dtls_goodbye(struct session *session);
+void upstream_dtls_goodbye(struct session *session);
 
 #endif

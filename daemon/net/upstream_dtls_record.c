@@ -9,7 +9,8 @@
  * Connection ids (RFC 9146): ours is of length 0, which asks for none in the records that come, as
  * the socket tells whose they are. The origin server's, where it gives one, is in all that we send,
  * so that it knows us when a NAT has changed our port. OpenSSL knows nothing of it: its Finished is
- * opened and sealed again, under a number CLIENT_CID_GAP above its own, and never leaves as it was.
+ * opened and sealed again, under a number UPSTREAM_CID_GAP above its own, and never leaves as it
+ * was.
  *
  * In a resumed handshake our flight is the last one, and OpenSSL is gone when it may have to be
  * repeated: its Finished is kept as plaintext, and sealed again under a new number each time that
@@ -23,59 +24,30 @@
 #include <openssl/err.h>
 #include <string.h>
 
-#define EXTENSION_CONNECTION_ID 54
-#define CLIENT_CID_GAP 65536u
+#define UPSTREAM_CID_GAP 65536u
 #define HELLO_REQUEST 0
 #define END_FINISHED 20
 #define HANDSHAKE_HEADER 12u /* RFC 6347 section 4.2.2 */
 
 /* ---- the extension ---- */
 
-/* OpenSSL's parameters. NOLINTNEXTLINE(readability-function-size) */
-static int on_cid_ask(SSL *ssl, unsigned type, unsigned context, const unsigned char **ret_out,
-                      size_t *ret_len, X509 *certificate, size_t chain_index, int *ret_alert,
-                      void *argument)
-{
-    static const unsigned char none[] = {0};
-    const struct session *session = SSL_get_app_data(ssl);
-    (void)type, (void)context, (void)certificate, (void)chain_index, (void)ret_alert;
-    (void)argument;
-
-    if (session == NULL || session->upstream->dtls_box->crypto == NULL) {
-        return 0;
-    }
-    *ret_out = none;
-    *ret_len = sizeof none;
-    return 1;
-}
-
-/* Too long an id is one that no origin server needs: the handshake fails. OpenSSL's parameters.
- * NOLINTNEXTLINE(readability-function-size) */
-static int on_cid_given(SSL *ssl, unsigned type, unsigned context, const unsigned char *in,
-                        size_t len, X509 *certificate, size_t chain_index, int *ret_alert,
-                        void *argument)
+static struct records *note_cid_of_server_in(const SSL *ssl)
 {
     const struct session *session = SSL_get_app_data(ssl);
-    (void)type, (void)context, (void)certificate, (void)chain_index, (void)argument;
 
-    if (len < 1 || in[0] != len - 1 || in[0] > RECORD_CID_MAX || session == NULL) {
-        *ret_alert = SSL_AD_DECODE_ERROR;
-        return 0;
-    }
-    struct records *records = &session->dtls->records;
-    records->has_cid = true;
-    records->peer_cid_len = in[0];
-    memcpy(records->peer_cid, in + 1, in[0]);
-    return 1;
+    return session != NULL ? &session->dtls->records : NULL;
 }
 
-bool client_dtls_add_cid_extension(SSL_CTX *context)
+/* An empty id: the connected socket tells whose records they are. */
+static const uint8_t *cid_for_server(const SSL *ssl)
 {
-    return SSL_CTX_add_custom_ext(context, EXTENSION_CONNECTION_ID,
-                                  SSL_EXT_CLIENT_HELLO | SSL_EXT_TLS1_2_SERVER_HELLO |
-                                      SSL_EXT_DTLS_ONLY,
-                                  on_cid_ask, NULL, NULL, on_cid_given, NULL) == 1;
+    static const uint8_t none[] = {0};
+    const struct session *session = SSL_get_app_data(ssl);
+
+    return session != NULL && session->upstream->dtls_box->crypto != NULL ? none : NULL;
 }
+
+const struct cid_extension upstream_cid_extension = {note_cid_of_server_in, cid_for_server};
 
 /* ---- what OpenSSL sends ---- */
 
@@ -89,7 +61,7 @@ static bool note_openssl_record(struct session *session, const struct record_vie
         end->has_keys = records_begin(crypto, end->ssl, &end->records);
     }
     if (end->has_keys) {
-        records_note_own(&end->records, view, end->records.peer_cid_len > 0 ? CLIENT_CID_GAP : 0);
+        records_note_own(&end->records, view, end->records.peer_cid_len > 0 ? UPSTREAM_CID_GAP : 0);
     }
     return end->has_keys;
 }
@@ -131,7 +103,7 @@ static void note_flight(struct session *session, const struct record_view *view)
     OPENSSL_cleanse(content, sizeof content);
 }
 
-void client_dtls_put_openssl(struct session *session, const uint8_t *data, size_t len)
+void upstream_dtls_put_openssl(struct session *session, const uint8_t *data, size_t len)
 {
     struct dtls_end *end = session->dtls;
     uint8_t *out = session->upstream->dtls_box->sealed;
@@ -154,8 +126,8 @@ void client_dtls_put_openssl(struct session *session, const uint8_t *data, size_
             used += view.whole_len;
         }
     }
-    (void)(end->is_open ? client_dtls_put(session, data, len, &status)
-                        : used > 0 && client_dtls_put(session, out, used, &status));
+    (void)(end->is_open ? upstream_dtls_put(session, data, len, &status)
+                        : used > 0 && upstream_dtls_put(session, out, used, &status));
 }
 
 /* ---- what comes ---- */
@@ -185,7 +157,7 @@ static bool seal_and_put(struct session *session, uint8_t type, const uint8_t *d
         session_die(session, UPSTREAM_CLOSED, "cannot be written to");
         return false;
     }
-    return client_dtls_put(session, box->sealed, sealed_len, ret_status);
+    return upstream_dtls_put(session, box->sealed, sealed_len, ret_status);
 }
 
 static void put_alert(struct session *session, uint8_t description)
@@ -232,7 +204,7 @@ static void repeat_end_flight(struct session *session)
     flight->next_plain++;
     flight->sent_ms = now_ms;
     if (sealed > 0) {
-        (void)client_dtls_put(session, out, used + sealed, &status);
+        (void)upstream_dtls_put(session, out, used + sealed, &status);
     }
 }
 
@@ -243,7 +215,7 @@ static void take_end_content(struct session *session, uint8_t type, const uint8_
     switch (type) {
     case CONTENT_APPLICATION_DATA:
         drop_end_flight(session->dtls);
-        client_message_input(session, data, len);
+        upstream_message_input(session, data, len);
         break;
     case CONTENT_ALERT:
         take_end_alert(session, data, len);
@@ -261,7 +233,7 @@ static void take_end_content(struct session *session, uint8_t type, const uint8_
     }
 }
 
-void client_dtls_feed_records(struct session *session, const uint8_t *data, size_t len)
+void upstream_dtls_feed_records(struct session *session, const uint8_t *data, size_t len)
 {
     struct dtls_end *end = session->dtls;
     struct dtls_box *box = session->upstream->dtls_box;
@@ -290,7 +262,7 @@ void client_dtls_feed_records(struct session *session, const uint8_t *data, size
     }
 }
 
-void client_dtls_feed_openssl(struct session *session, const uint8_t *data, size_t len)
+void upstream_dtls_feed_openssl(struct session *session, const uint8_t *data, size_t len)
 {
     struct dtls_end *end = session->dtls;
     struct dtls_box *box = session->upstream->dtls_box;
@@ -303,7 +275,7 @@ void client_dtls_feed_openssl(struct session *session, const uint8_t *data, size
         int error = got > 0 ? SSL_ERROR_NONE : SSL_get_error(end->ssl, got);
         if (got > 0) {
             session_heard(session);
-            client_message_input(session, box->plaintext, (size_t)got);
+            upstream_message_input(session, box->plaintext, (size_t)got);
         } else if (error == SSL_ERROR_WANT_READ) {
             break;
         } else {
@@ -317,8 +289,8 @@ void client_dtls_feed_openssl(struct session *session, const uint8_t *data, size
 
 /* ---- what goes ---- */
 
-bool client_dtls_write(struct session *session, struct bytes datagram,
-                       enum upstream_status *ret_status)
+bool upstream_dtls_write(struct session *session, struct bytes datagram,
+                         enum upstream_status *ret_status)
 {
     struct dtls_end *end = session->dtls;
 
@@ -343,7 +315,7 @@ bool client_dtls_write(struct session *session, struct bytes datagram,
     return sent > 0;
 }
 
-void client_dtls_goodbye(struct session *session)
+void upstream_dtls_goodbye(struct session *session)
 {
     struct dtls_end *end = session->dtls;
 

@@ -2,8 +2,8 @@
 /*
  * Shared by upstream*.c.
  *
- * A place is where requests go: transport, address, name, credentials. It has the
- * requests that wait and remembers failures; sessions to it come and go:
+ * A pool has the sessions to one next hop: transport, address, name, credentials. It has the
+ * requests that wait and remembers failures; its sessions come and go:
  *
  *                    handshake done            nothing to do for long
  *     connecting ----------------------> ready ----------------------> gone
@@ -17,7 +17,7 @@
  * and retired: another session has taken its place, as it had fallen silent; it
  * stays for what is still out on it and must not be sent twice; or the other side has
  * sent Release, and answers may still come. An origin server decides how often that
- * happens: so few of them are kept a place, and none where room for a session is needed.
+ * happens: so few of them are kept in a pool, and none where room for a session is needed.
  */
 #ifndef CRIPROXY_UPSTREAM_INTERNAL_H
 #define CRIPROXY_UPSTREAM_INTERNAL_H
@@ -34,6 +34,7 @@
 #define UPSTREAM_HOST_MAX 255u
 #define UPSTREAM_DIGEST_LEN 32u
 
+struct cid_extension;
 struct raw_keys;
 struct ssl_ctx_st;
 struct ssl_session_st;
@@ -50,7 +51,7 @@ struct session;
 
 struct upstream_request {
     struct hash_node node; /* by token, while it is out */
-    struct place *place;
+    struct session_pool *pool;
     struct session *session; /* it is out on; NULL while it waits */
     struct upstream_request *next, *previous;
     struct message message; /* borrowed */
@@ -80,7 +81,7 @@ struct request_list {
  * or a connection (upstream_stream.c).
  */
 struct session_kind {
-    /* session->upstream, place and credentials are set. False with @p ret_status. */
+    /* session->upstream, pool and credentials are set. False with @p ret_status. */
     bool (*open)(struct session *session, enum upstream_status *ret_status);
     /* Good-bye, where that can be said; then everything that open() made, or half made. */
     void (*close)(struct session *session);
@@ -115,7 +116,7 @@ enum session_state {
 
 struct session {
     struct upstream *upstream;
-    struct place *place;
+    struct session_pool *pool;
     struct session *next, *previous, *next_due;
     enum session_state state;
     bool is_due;
@@ -141,10 +142,10 @@ struct session {
     uint64_t trusted_until_ms; /* not suspected again before */
 };
 
-struct place {
+struct session_pool {
     struct hash_node node;
-    struct place *newer, *older; /* by use */
-    struct place *next_due;
+    struct session_pool *newer, *older; /* by use */
+    struct session_pool *next_due;
     struct upstream *upstream;
     struct upstream_target target; /* with host in host[], credentials acquired */
     char host[UPSTREAM_HOST_MAX + 1];
@@ -170,14 +171,14 @@ struct upstream {
     const struct upstream_handler *handler;
     void *context;
     struct timer_wheel wheel;
-    struct hash_map places, requests;
+    struct hash_map pools, requests;
     struct hash_map messages; /* requests by session and message id */
-    struct place *newest, *oldest;
-    struct account_book accounts; /* of places */
-    uint32_t place_count, session_count;
+    struct session_pool *newest, *oldest;
+    struct account_book accounts; /* of pools */
+    uint32_t pool_count, session_count;
     struct session *sessions;
     struct session *inside; /* it is calling back right now */
-    struct place *due_places;
+    struct session_pool *due_pools;
     struct session *due_sessions;
     struct request_list failed;
     struct entropy entropy; /* for WebSockets */
@@ -188,7 +189,7 @@ struct upstream {
     struct upstream_counters counters;
 };
 
-/* ---- client.c: requests ---- */
+/* ---- upstream.c: requests ---- */
 
 /** Adds a request, which is in no list, at the end; the list does not own it. */
 void request_list_add(struct request_list *list, struct upstream_request *request);
@@ -198,7 +199,7 @@ void request_list_remove(struct request_list *list, struct upstream_request *req
 
 /** There is something to do for it in the next turn. */
 void session_set_due(struct session *session);
-void place_set_due(struct place *place);
+void pool_set_due(struct session_pool *pool);
 
 /**
  * Hash of the bytes of a token, for the map of outstanding requests; tokens may collide, so the
@@ -207,7 +208,7 @@ void place_set_due(struct place *place);
 uint64_t request_key(const struct upstream *upstream, struct bytes token);
 
 /** The request that is out on @p session with @p token, or NULL. */
-struct upstream_request *client_find(const struct session *session, struct bytes token);
+struct upstream_request *session_find_request(const struct session *session, struct bytes token);
 
 /** Takes the request off the session on which it is outstanding; the caller owns it then. */
 void request_take_back(struct upstream_request *request);
@@ -229,58 +230,58 @@ bool request_is_repeatable(const struct upstream_request *request);
  * Calls the handler with the response, borrowed for the call, to an outstanding request; the
  * request is freed unless more responses may follow.
  */
-void client_on_response(struct session *session, struct upstream_request *request,
-                        const struct message *response);
+void upstream_on_response(struct session *session, struct upstream_request *request,
+                          const struct message *response);
 
 /**
  * Ends an outstanding request without a response, as request_fail() does. @p why is static text.
  */
-void client_on_failure(struct session *session, struct upstream_request *request,
-                       enum upstream_status status, const char *why);
+void upstream_on_failure(struct session *session, struct upstream_request *request,
+                         enum upstream_status status, const char *why);
 
 /**
  * Ends all requests that wait for a session with @p status; see request_fail(). @p why is static
  * text.
  */
-void place_fail_waiting(struct place *place, enum upstream_status status, const char *why);
+void pool_fail_waiting(struct session_pool *pool, enum upstream_status status, const char *why);
 
 /* ---- upstream_message.c ---- */
 
 /** A Ping on a session with a message layer, or its end if the last one was not answered. */
-void client_message_probe(struct session *session);
+void upstream_message_probe(struct session *session);
 
 /** Stops to watch the message of a request that is out. Called again, it has no effect; cannot
  * fail.
  */
-void client_message_forget(struct upstream_request *request);
+void upstream_message_forget(struct upstream_request *request);
 
 /* ---- upstream_pool.c ---- */
 
-/** Closes and frees a session without requests; its place forgets it. */
+/** Closes and frees a session without requests; its pool forgets it. */
 void session_close(struct session *session);
 
 /** Does what is due for the session, which may be freed by that. */
 void session_work(struct session *session);
 
-/** Does what is due for the place, which may be freed by that. */
-void place_work(struct place *place);
+/** Does what is due for the pool, which may be freed by that. */
+void pool_work(struct session_pool *pool);
 
-/** Tells the owner, who ends no request then, that the host of @p place has been heard of. */
-void place_tell_heard(const struct place *place);
+/** Tells the owner, who ends no request then, that the host of @p pool has been heard of. */
+void pool_tell_heard(const struct session_pool *pool);
 
 /* ---- upstream_dtls.c ---- */
 
-/** The next handshake with @p place is a full one; frees what it was to resume. Cannot fail. */
-void client_dtls_forget(struct place *place);
+/** The next handshake with @p pool is a full one; frees what it was to resume. Cannot fail. */
+void upstream_dtls_forget(struct session_pool *pool);
 
 /* ---- upstream_session.c ---- */
 
 /**
- * Begin a session to @p place.
+ * Begin a session to @p pool.
  *
  * @param ret_status the error. @return NULL on failure. Free with session_free().
  */
-struct session *session_open(struct place *place, enum upstream_status *ret_status);
+struct session *session_open(struct session_pool *pool, enum upstream_status *ret_status);
 
 /**
  * Closes the session, with a last message if the transport has one, and frees it. It must not have
@@ -374,17 +375,17 @@ bool credentials_match_name(const struct upstream_target *target, struct x509_st
  * @param is_good OpenSSL's verdict. @param ret_is_wrong_name set where all is well but the host
  * @return whether to go on
  */
-int client_verify(int is_good, struct x509_store_ctx_st *store,
-                  const struct upstream_target *target, bool *ret_is_wrong_name);
+int upstream_verify(int is_good, struct x509_store_ctx_st *store,
+                    const struct upstream_target *target, bool *ret_is_wrong_name);
 
 /* ---- upstream_coap.c ---- */
 
 /** @return whether libcoap is there, and has DTLS by OpenSSL */
-bool client_coap_is_there(void);
+bool upstream_coap_is_there(void);
 
-/* ---- upstream_dtls.c ---- */
+/* ---- upstream_dtls_record.c ---- */
 
-/** ClientHellos of @p context offer connection_id (RFC 9146). @return false without memory */
-bool client_dtls_add_cid_extension(struct ssl_ctx_st *context);
+/* ClientHellos offer connection_id (RFC 9146). */
+extern const struct cid_extension upstream_cid_extension;
 
 #endif

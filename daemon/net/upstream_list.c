@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "net/upstream_internal.h"
 
-static const char *state_of(const struct place *place)
+static const char *state_of(const struct session_pool *pool)
 {
     static const char *const names[] = {
         [SESSION_CONNECTING] = "connecting",
@@ -10,7 +10,7 @@ static const char *state_of(const struct place *place)
         [SESSION_RETIRED] = "retired",
     };
 
-    return place->session == NULL ? "none" : names[place->session->state];
+    return pool->session == NULL ? "none" : names[pool->session->state];
 }
 
 size_t upstream_list(const struct upstream *upstream, size_t skip, struct upstream_view *ret_views,
@@ -18,23 +18,23 @@ size_t upstream_list(const struct upstream *upstream, size_t skip, struct upstre
 {
     size_t count = 0;
 
-    for (const struct place *place = upstream->newest; place != NULL && count < max;
-         place = place->older) {
+    for (const struct session_pool *pool = upstream->newest; pool != NULL && count < max;
+         pool = pool->older) {
         if (skip > 0) {
             skip--;
             continue;
         }
         ret_views[count++] = (struct upstream_view){
-            .transport = place->target.transport,
-            .address = &place->target.address,
-            .host = place->target.host,
-            .state = state_of(place),
-            .out = place->out_count,
-            .waiting = place->waiting.count,
-            .failures = place->failures,
+            .transport = pool->target.transport,
+            .address = &pool->target.address,
+            .host = pool->target.host,
+            .state = state_of(pool),
+            .out = pool->out_count,
+            .waiting = pool->waiting.count,
+            .failures = pool->failures,
         };
-        if (place->session != NULL && place->session->kind->look != NULL) {
-            place->session->kind->look(place->session, &ret_views[count - 1]);
+        if (pool->session != NULL && pool->session->kind->look != NULL) {
+            pool->session->kind->look(pool->session, &ret_views[count - 1]);
         }
     }
     return count;

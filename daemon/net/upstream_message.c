@@ -12,7 +12,7 @@ static uint64_t now_of(const struct session *session)
     return loop_now_ms(session->upstream->loop);
 }
 
-void client_message_begin(struct session *session, struct message_layer *layer)
+void upstream_message_begin(struct session *session, struct message_layer *layer)
 {
     session->messages = layer;
     mid_space_init(&layer->mids, (uint16_t)entropy_u64(&session->upstream->entropy));
@@ -25,7 +25,7 @@ static uint64_t key_of_mid(const struct session *session, uint16_t mid)
     return hash_mix((uint64_t)(uintptr_t)session, (uint64_t)mid + 1);
 }
 
-/* @p request: NULL, as in client_message_send(). */
+/* @p request: NULL, as in upstream_message_send(). */
 static bool write_message(struct session *session, const struct message *message,
                           const struct upstream_request *request, enum upstream_status *ret_status)
 {
@@ -69,7 +69,7 @@ static void settle(struct upstream_request *request)
     timer_cancel(&request->session->upstream->wheel, &request->timer);
 }
 
-void client_message_forget(struct upstream_request *request)
+void upstream_message_forget(struct upstream_request *request)
 {
     if (request->session->messages != NULL) {
         settle(request);
@@ -81,7 +81,7 @@ static void on_message_timer(void *context, struct timer *timer, uint64_t now_ms
 
 static void await_acknowledgement(struct upstream_request *request, uint64_t now_ms)
 {
-    timer_set(&request->place->upstream->wheel, &request->timer, now_ms + request->again.timeout_ms,
+    timer_set(&request->pool->upstream->wheel, &request->timer, now_ms + request->again.timeout_ms,
               on_message_timer);
 }
 
@@ -99,7 +99,7 @@ static void tell_loss(const struct upstream_request *request, uint64_t now_ms, b
 static void ask_for_life(struct session *session, const struct upstream_request *request)
 {
     if (session->heard_ms <= request->sent_ms && !session->messages->is_pinging) {
-        (void)client_message_ping(session);
+        (void)upstream_message_ping(session);
     }
 }
 
@@ -107,7 +107,7 @@ static void on_message_timer(void *context, struct timer *timer, uint64_t now_ms
 {
     struct upstream_request *request = HASH_ENTRY(timer, struct upstream_request, timer);
     struct session *session = request->session;
-    const struct upstream_target *target = &session->place->target;
+    const struct upstream_target *target = &session->pool->target;
     enum upstream_status status;
     (void)context;
 
@@ -120,8 +120,8 @@ static void on_message_timer(void *context, struct timer *timer, uint64_t now_ms
     }
     if (retransmission_is_over(&request->again, target->max_retransmit)) {
         tell_loss(request, now_ms, false);
-        client_on_failure(session, request,
-                          request->has_malformed ? UPSTREAM_INVALID : UPSTREAM_TIMEOUT, NULL);
+        upstream_on_failure(session, request,
+                            request->has_malformed ? UPSTREAM_INVALID : UPSTREAM_TIMEOUT, NULL);
         return;
     }
     tell_loss(request, now_ms, true);
@@ -130,11 +130,11 @@ static void on_message_timer(void *context, struct timer *timer, uint64_t now_ms
     (void)write_message(session, &request->message, request, &status); /* the next copy may leave */
 }
 
-bool client_message_send(struct session *session, const struct message *message,
-                         struct upstream_request *request, enum upstream_status *ret_status)
+bool upstream_message_send(struct session *session, const struct message *message,
+                           struct upstream_request *request, enum upstream_status *ret_status)
 {
     struct message_layer *layer = session->messages;
-    const struct upstream_target *target = &session->place->target;
+    const struct upstream_target *target = &session->pool->target;
     struct message sent = *message;
     uint64_t now_ms = now_of(session);
 
@@ -162,7 +162,7 @@ bool client_message_send(struct session *session, const struct message *message,
     return true;
 }
 
-bool client_message_ping(struct session *session)
+bool upstream_message_ping(struct session *session)
 {
     struct message_layer *layer = session->messages;
 
@@ -176,16 +176,16 @@ bool client_message_ping(struct session *session)
     return !session->is_dead;
 }
 
-void client_message_probe(struct session *session)
+void upstream_message_probe(struct session *session)
 {
     const struct message_layer *layer = session->messages;
 
-    if (layer != NULL && (layer->is_pinging || !client_message_ping(session))) {
+    if (layer != NULL && (layer->is_pinging || !upstream_message_ping(session))) {
         session_die(session, UPSTREAM_CLOSED, "no answer to a Ping");
     }
 }
 
-bool client_message_is_acknowledged(const struct session *session)
+bool upstream_message_is_acknowledged(const struct session *session)
 {
     return session->messages->unacknowledged == 0;
 }
@@ -237,17 +237,17 @@ static void take_verdict(struct session *session, const struct message *message)
         if (is_empty && session->messages->is_pinging &&
             session->messages->ping_mid == message->mid) {
             session_pong(session);
-            place_tell_heard(session->place);
+            pool_tell_heard(session->pool);
         }
     } else if (is_empty && is_ack) {
         take_promise(session, request);
     } else if (is_empty) {
-        place_tell_heard(session->place);
-        client_on_failure(session, request, UPSTREAM_RESET, NULL);
+        pool_tell_heard(session->pool);
+        upstream_on_failure(session, request, UPSTREAM_RESET, NULL);
     } else if (is_ack && message_is_response(message) &&
                bytes_equal(message->token, request->message.token)) {
-        client_message_forget(request);
-        client_on_response(session, request, message);
+        upstream_message_forget(request);
+        upstream_on_response(session, request, message);
     }
 }
 
@@ -278,7 +278,7 @@ static void take_separate(struct session *session, const struct message *message
         write_empty(session, MESSAGE_ACK, message->mid);
         return;
     }
-    struct upstream_request *request = client_find(session, message->token);
+    struct upstream_request *request = session_find_request(session, message->token);
     if (request == NULL) {
         /* OBS-27; to a NON, too, where it is a notification (RFC 7641 section 3.6). */
         if (is_con || options_have(message->options, OPTION_observe)) {
@@ -290,8 +290,8 @@ static void take_separate(struct session *session, const struct message *message
         write_empty(session, MESSAGE_ACK, message->mid);
         note_seen(layer, message->mid, now_s);
     }
-    client_message_forget(request);
-    client_on_response(session, request, message);
+    upstream_message_forget(request);
+    upstream_on_response(session, request, message);
 }
 
 /*
@@ -311,7 +311,7 @@ static void take_malformed(struct session *session, const struct message *messag
     }
 }
 
-void client_message_input(struct session *session, const uint8_t *data, size_t len)
+void upstream_message_input(struct session *session, const uint8_t *data, size_t len)
 {
     struct message message;
     enum message_error error = message_decode(data, len, &message);

@@ -41,7 +41,7 @@ struct message_layer {
 };
 
 /** Begins; the layer is the caller's, and session->messages points to it. */
-void client_message_begin(struct session *session, struct message_layer *layer);
+void upstream_message_begin(struct session *session, struct message_layer *layer);
 
 /**
  * Sends a message. One of a request is CON or NON, as its type is, and is watched until an
@@ -51,16 +51,16 @@ void client_message_begin(struct session *session, struct message_layer *layer);
  * @return false: @p ret_status says why it has not left. Where the message ids are used up the
  *         session is leaving, and another one takes the message.
  */
-bool client_message_send(struct session *session, const struct message *message,
-                         struct upstream_request *request, enum upstream_status *ret_status);
+bool upstream_message_send(struct session *session, const struct message *message,
+                           struct upstream_request *request, enum upstream_status *ret_status);
 
 /** Sends a Ping, once; session_pong() tells of the answer. @return false: the session is dead */
-bool client_message_ping(struct session *session);
+bool upstream_message_ping(struct session *session);
 
 /** @return whether all confirmable messages were acknowledged */
-bool client_message_is_acknowledged(const struct session *session);
+bool upstream_message_is_acknowledged(const struct session *session);
 
 /** A datagram of the origin server, borrowed for the call. May call handlers. */
-void client_message_input(struct session *session, const uint8_t *data, size_t len);
+void upstream_message_input(struct session *session, const uint8_t *data, size_t len);
 
 #endif

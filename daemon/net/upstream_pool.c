@@ -13,7 +13,7 @@
  * not lost; from the second in a row on, requests get 5.03 until the doubled time is over. A
  * session that was up and carried a request is no failure.
  *
- * Reload: a place is found by a digest of the credentials that were loaded, so sessions outlive
+ * Reload: a pool is found by a digest of the credentials that were loaded, so sessions outlive
  * a reload that changes nothing for them. Others finish their requests and are not used again.
  */
 #include "net/upstream_internal.h"
@@ -33,16 +33,16 @@
 #define PROBE_STREAM_MS 5000u
 
 /*
- * Sessions of a place that only wait for answers. An origin server that sends Release after each
+ * Sessions of a pool that only wait for answers. An origin server that sends Release after each
  * request would have as many as there are requests in flight.
  */
 #define RETIRED_MAX 4u
 
-static void on_place_timer(void *context, struct timer *timer, uint64_t now_ms)
+static void on_pool_timer(void *context, struct timer *timer, uint64_t now_ms)
 {
     (void)context;
     (void)now_ms;
-    place_set_due(HASH_ENTRY(timer, struct place, timer));
+    pool_set_due(HASH_ENTRY(timer, struct session_pool, timer));
 }
 
 /* ---- sessions ---- */
@@ -56,8 +56,8 @@ static void on_session_timer(void *context, struct timer *timer, uint64_t now_ms
 
 static uint32_t first_timeout_ms(const struct session *session)
 {
-    const struct upstream_target *target = &session->place->target;
-    return session->place->target.transport == TRANSPORT_DTLS
+    const struct upstream_target *target = &session->pool->target;
+    return session->pool->target.transport == TRANSPORT_DTLS
                ? target->ack_timeout_ms * target->ack_random_factor / 100
                : PROBE_STREAM_MS;
 }
@@ -66,12 +66,12 @@ static uint32_t first_timeout_ms(const struct session *session)
 void session_close(struct session *session)
 {
     struct upstream *upstream = session->upstream;
-    struct place *place = session->place;
-    if (place->session == session) {
-        place->session = NULL;
+    struct session_pool *pool = session->pool;
+    if (pool->session == session) {
+        pool->session = NULL;
     }
-    if (place->replacement == session) {
-        place->replacement = NULL;
+    if (pool->replacement == session) {
+        pool->replacement = NULL;
     }
     for (struct session **link = &upstream->due_sessions; *link != NULL;
          link = &(*link)->next_due) {
@@ -85,7 +85,7 @@ void session_close(struct session *session)
         session->next->previous = session->previous;
     }
     timer_cancel(&upstream->wheel, &session->timer);
-    place->retired_count -= session->state == SESSION_RETIRED;
+    pool->retired_count -= session->state == SESSION_RETIRED;
     upstream->session_count--;
     atomic_store_explicit(&upstream->counters.sessions, upstream->session_count,
                           memory_order_relaxed);
@@ -127,7 +127,7 @@ static void session_give_back(struct session *session, bool keep_others,
         previous = request->previous;
         if (request_may_repeat(request)) {
             request_take_back(request);
-            request_list_add_first(&session->place->waiting, request);
+            request_list_add_first(&session->pool->waiting, request);
             atomic_fetch_add_explicit(&upstream->counters.requests_repeated, 1,
                                       memory_order_relaxed);
         } else if (!keep_others) {
@@ -136,12 +136,13 @@ static void session_give_back(struct session *session, bool keep_others,
     }
 }
 
-/* The oldest session that only waits for answers, of @p place or, with NULL, of all. */
-static struct session *oldest_retired(const struct upstream *upstream, const struct place *place)
+/* The oldest session that only waits for answers, of @p pool or, with NULL, of all. */
+static struct session *oldest_retired(const struct upstream *upstream,
+                                      const struct session_pool *pool)
 {
     struct session *oldest = NULL;
     for (struct session *session = upstream->sessions; session != NULL; session = session->next) {
-        if (session->state == SESSION_RETIRED && (place == NULL || session->place == place)) {
+        if (session->state == SESSION_RETIRED && (pool == NULL || session->pool == pool)) {
             oldest = session; /* the list begins with the newest */
         }
     }
@@ -149,43 +150,43 @@ static struct session *oldest_retired(const struct upstream *upstream, const str
 }
 
 /*
- * End the oldest session that only waits for answers, of @p place or of all: its outstanding
+ * End the oldest session that only waits for answers, of @p pool or of all: its outstanding
  * requests are sent again on another, or fail.
  *
  * @return false where there is none.
  */
-static bool cut_retired(const struct upstream *upstream, const struct place *place)
+static bool cut_retired(const struct upstream *upstream, const struct session_pool *pool)
 {
-    struct session *session = oldest_retired(upstream, place);
+    struct session *session = oldest_retired(upstream, pool);
     if (session == NULL) {
         return false;
     }
-    struct place *its_place = session->place;
+    struct session_pool *its_pool = session->pool;
     session_give_back(session, false, UPSTREAM_CLOSED, "too many sessions wait for answers");
     session_close(session);
-    place_set_due(its_place);
+    pool_set_due(its_pool);
     return true;
 }
 
 /* No more requests go out on it; answers may still come (TCP-11). */
 static void session_retire(struct session *session)
 {
-    struct place *place = session->place;
-    if (place->retired_count >= RETIRED_MAX && session->out.count > 0) {
-        (void)cut_retired(session->upstream, place); /* one that is empty is closed at once */
+    struct session_pool *pool = session->pool;
+    if (pool->retired_count >= RETIRED_MAX && session->out.count > 0) {
+        (void)cut_retired(session->upstream, pool); /* one that is empty is closed at once */
     }
     session->state = SESSION_RETIRED;
-    place->retired_count++;
+    pool->retired_count++;
     session_set_due(session);
-    place_set_due(place);
+    pool_set_due(pool);
 }
 
 /* End a session that is being made beside a silent one; that one is tried again later. */
 static bool cut_replacement(struct upstream *upstream)
 {
     for (struct session *session = upstream->sessions; session != NULL; session = session->next) {
-        struct session *silent = session->place->session;
-        if (session->place->replacement == session && silent != NULL) {
+        struct session *silent = session->pool->session;
+        if (session->pool->replacement == session && silent != NULL) {
             session_close(session);
             silent->trusted_until_ms = upstream->now_ms + upstream->options.handshake_ms;
             session_set_due(silent);
@@ -195,13 +196,13 @@ static bool cut_replacement(struct upstream *upstream)
     return false;
 }
 
-/* Close the session without requests whose place was used longest ago. */
+/* Close the session without requests whose pool was used longest ago. */
 static bool cut_idle(const struct upstream *upstream)
 {
-    for (struct place *place = upstream->oldest; place != NULL; place = place->newer) {
-        if (place->session != NULL && place->session->state == SESSION_READY &&
-            place->out_count == 0 && place->waiting.count == 0) {
-            session_close(place->session);
+    for (struct session_pool *pool = upstream->oldest; pool != NULL; pool = pool->newer) {
+        if (pool->session != NULL && pool->session->state == SESSION_READY &&
+            pool->out_count == 0 && pool->waiting.count == 0) {
+            session_close(pool->session);
             return true;
         }
     }
@@ -209,13 +210,13 @@ static bool cut_idle(const struct upstream *upstream)
 }
 
 /*
- * Whether one more session to @p place may be opened. A first one goes before those that only wait
+ * Whether one more session to @p pool may be opened. A first one goes before those that only wait
  * for answers, before those that are made beside another, and before idle ones: of these there are
- * too many only after a reload, as there are no more places than sessions (place_get()).
+ * too many only after a reload, as there are no more pools than sessions (pool_get()).
  */
-static bool make_room_for_session(struct upstream *upstream, const struct place *place)
+static bool make_room_for_session(struct upstream *upstream, const struct session_pool *pool)
 {
-    bool is_first = place->session == NULL;
+    bool is_first = pool->session == NULL;
     while (upstream->session_count >= upstream->options.sessions_max) {
         if (!cut_retired(upstream, NULL) &&
             !(is_first && (cut_replacement(upstream) || cut_idle(upstream)))) {
@@ -233,14 +234,14 @@ static void count_failure(struct upstream *upstream, enum upstream_status status
     }
 }
 
-static struct session *session_start(struct place *place, enum upstream_status *ret_status)
+static struct session *session_start(struct session_pool *pool, enum upstream_status *ret_status)
 {
-    struct upstream *upstream = place->upstream;
+    struct upstream *upstream = pool->upstream;
     *ret_status = UPSTREAM_FULL;
-    if (!make_room_for_session(upstream, place)) {
+    if (!make_room_for_session(upstream, pool)) {
         return NULL;
     }
-    struct session *session = session_open(place, ret_status);
+    struct session *session = session_open(pool, ret_status);
     if (session == NULL) {
         count_failure(upstream, *ret_status);
         return NULL;
@@ -288,61 +289,60 @@ static const char *word_of(enum upstream_status status)
 }
 
 /* One log line for each session, however many requests waited for it. */
-static void log_session(enum log_level level, const char *event, const struct place *place,
+static void log_session(enum log_level level, const char *event, const struct session_pool *pool,
                         enum upstream_status status, const char *why)
 {
     char address[ADDRESS_TEXT_MAX], host[64];
 
-    escape_value(host, sizeof host, place->host, strlen(place->host));
+    escape_value(host, sizeof host, pool->host, strlen(pool->host));
     log_event(level, event, "remote=%s%s%s cause=%s%s%s%s",
-              address_format(&place->target.address, address),
-              place->host[0] != '\0' ? " host=" : "", place->host[0] != '\0' ? host : "",
-              word_of(status), why != NULL ? " why=\"" : "", why != NULL ? why : "",
-              why != NULL ? "\"" : "");
+              address_format(&pool->target.address, address), pool->host[0] != '\0' ? " host=" : "",
+              pool->host[0] != '\0' ? host : "", word_of(status), why != NULL ? " why=\"" : "",
+              why != NULL ? why : "", why != NULL ? "\"" : "");
 }
 
 /* A session to it could not be made: each failure in a row doubles the wait. */
-static void place_back_off(struct place *place)
+static void pool_back_off(struct session_pool *pool)
 {
-    const struct upstream_options *options = &place->upstream->options;
+    const struct upstream_options *options = &pool->upstream->options;
     uint64_t wait_ms = options->back_off_ms;
-    for (uint32_t i = 0; i < place->failures && wait_ms < options->back_off_max_ms; i++) {
+    for (uint32_t i = 0; i < pool->failures && wait_ms < options->back_off_max_ms; i++) {
         wait_ms *= 2;
     }
     if (wait_ms > options->back_off_max_ms) {
         wait_ms = options->back_off_max_ms;
     }
-    place->failures++;
-    place->retry_ms = place->upstream->now_ms + wait_ms;
+    pool->failures++;
+    pool->retry_ms = pool->upstream->now_ms + wait_ms;
 }
 
 /* The handshake failed. */
 static void session_failed(struct session *session, enum upstream_status status, const char *why)
 {
-    struct place *place = session->place;
-    bool is_replacement = place->replacement == session;
+    struct session_pool *pool = session->pool;
+    bool is_replacement = pool->replacement == session;
 
     count_failure(session->upstream, status);
-    log_session(LOG_WARNING, "upstream_failed", place, status, why);
+    log_session(LOG_WARNING, "upstream_failed", pool, status, why);
     session_close(session);
-    place->is_probed = false;
+    pool->is_probed = false;
     if (status == UPSTREAM_REFUSED) {
-        place_tell_heard(place); /* what waits for a sign of life will be told the same */
+        pool_tell_heard(pool); /* what waits for a sign of life will be told the same */
     }
     if (!is_replacement) {
         if (status != UPSTREAM_NO_MEMORY) {
-            place_back_off(place);
+            pool_back_off(pool);
         }
-        place_fail_waiting(place, status, why);
-    } else if (place->session != NULL && status == UPSTREAM_REFUSED) {
-        struct session *silent = place->session; /* the other side is gone */
+        pool_fail_waiting(pool, status, why);
+    } else if (pool->session != NULL && status == UPSTREAM_REFUSED) {
+        struct session *silent = pool->session; /* the other side is gone */
         silent->is_dead = true;
         silent->cause = UPSTREAM_CLOSED;
         session_set_due(silent);
-    } else if (place->session != NULL) {
-        place->session->trusted_until_ms =
-            place->upstream->now_ms + place->upstream->options.handshake_ms;
-        session_set_due(place->session);
+    } else if (pool->session != NULL) {
+        pool->session->trusted_until_ms =
+            pool->upstream->now_ms + pool->upstream->options.handshake_ms;
+        session_set_due(pool->session);
     }
 }
 
@@ -359,55 +359,55 @@ static void count_loss(struct session *session)
 /* It was up, and is no longer. */
 static void session_lost(struct session *session, enum upstream_status status, const char *why)
 {
-    struct place *place = session->place;
+    struct session_pool *pool = session->pool;
     bool was_of_no_use = !session->has_carried;
 
     count_loss(session);
-    log_session(LOG_DEBUG, "upstream_lost", place, status, why);
+    log_session(LOG_DEBUG, "upstream_lost", pool, status, why);
     session_give_back(session, false, status, why);
     session_close(session);
     if (was_of_no_use) {
-        place_back_off(place); /* or we would open one after the other */
+        pool_back_off(pool); /* or we would open one after the other */
     }
-    if (place->session == NULL && place->replacement != NULL) {
-        place->session = place->replacement;
-        place->replacement = NULL;
+    if (pool->session == NULL && pool->replacement != NULL) {
+        pool->session = pool->replacement;
+        pool->replacement = NULL;
     }
-    place_set_due(place);
+    pool_set_due(pool);
 }
 
 /* A replacement is up: is the old one really silent still? */
-static void replace(struct place *place)
+static void replace(struct session_pool *pool)
 {
-    struct session *old = place->session;
-    struct session *fresh = place->replacement;
+    struct session *old = pool->session;
+    struct session *fresh = pool->replacement;
 
     if (old != NULL && old->heard_ms > fresh->opened_ms) {
         session_close(fresh);
         session_set_due(old); /* what is out on it is watched again */
         return;
     }
-    place->session = fresh;
-    place->replacement = NULL;
+    pool->session = fresh;
+    pool->replacement = NULL;
     if (old != NULL) {
         count_loss(old);
         session_give_back(old, true, UPSTREAM_CLOSED, NULL);
         session_retire(old);
     }
-    place_set_due(place);
+    pool_set_due(pool);
 }
 
 static void session_up(struct session *session)
 {
-    struct place *place = session->place;
+    struct session_pool *pool = session->pool;
     session->state = SESSION_READY;
     session->heard_ms = session->used_ms = session->upstream->now_ms;
     atomic_fetch_add_explicit(&session->upstream->counters.sessions_opened, 1,
                               memory_order_relaxed);
-    if (place->replacement == session) {
-        replace(place);
+    if (pool->replacement == session) {
+        replace(pool);
     } else {
-        place_set_due(place);
+        pool_set_due(pool);
     }
 }
 
@@ -453,7 +453,7 @@ static void work_probing(struct session *session)
     uint64_t deadline_ms = session->probed_ms + first_timeout_ms(session);
     if (session->has_pong || session->heard_ms > session->probed_ms) {
         session->state = SESSION_READY;
-        place_set_due(session->place);
+        pool_set_due(session->pool);
         session_set_due(session);
     } else if (session->upstream->now_ms < deadline_ms) {
         wake_at(session, deadline_ms);
@@ -465,11 +465,11 @@ static void work_probing(struct session *session)
 static void work_out(struct session *session)
 {
     const struct upstream_request *oldest = oldest_unheard(session);
-    struct place *place = session->place;
+    struct session_pool *pool = session->pool;
     uint64_t now_ms = session->upstream->now_ms;
     enum upstream_status status;
 
-    if (place->target.transport != TRANSPORT_DTLS || place->replacement != NULL || oldest == NULL) {
+    if (pool->target.transport != TRANSPORT_DTLS || pool->replacement != NULL || oldest == NULL) {
         timer_cancel(&session->upstream->wheel, &session->timer);
         return;
     }
@@ -480,7 +480,7 @@ static void work_out(struct session *session)
     } else if (session->kind->is_acknowledged(session)) {
         wake_at(session, now_ms + first_timeout_ms(session));
     } else {
-        place->replacement = session_start(place, &status);
+        pool->replacement = session_start(pool, &status);
         session->trusted_until_ms = now_ms + session->upstream->options.handshake_ms;
         wake_at(session, session->trusted_until_ms);
     }
@@ -489,9 +489,9 @@ static void work_out(struct session *session)
 static void work_ready(struct session *session)
 {
     uint64_t idle_at_ms = session->used_ms + session->upstream->options.idle_ms;
-    bool is_wanted = session->place->waiting.count > 0;
+    bool is_wanted = session->pool->waiting.count > 0;
     if (is_wanted) {
-        place_set_due(session->place); /* there may be room on it again */
+        pool_set_due(session->pool); /* there may be room on it again */
     }
     if (session->out.count > 0) {
         work_out(session);
@@ -515,10 +515,10 @@ void session_work(struct session *session)
         session_lost(session, UPSTREAM_CLOSED, session->why);
         return;
     }
-    if (session->is_leaving && session->place->session == session) {
-        session->place->session = NULL;
+    if (session->is_leaving && session->pool->session == session) {
+        session->pool->session = NULL;
         if (!session->has_carried) {
-            place_back_off(session->place); /* or we would open one after the other */
+            pool_back_off(session->pool); /* or we would open one after the other */
         }
         session_retire(session);
     }
@@ -546,8 +546,8 @@ static bool needs_probe(const struct session *session, const struct upstream_req
 {
     uint32_t silence_ms = session->upstream->options.silence_ms;
     if (silence_ms == 0) {
-        silence_ms = session->place->target.transport == TRANSPORT_DTLS ? SILENCE_DTLS_MS
-                                                                        : SILENCE_STREAM_MS;
+        silence_ms =
+            session->pool->target.transport == TRANSPORT_DTLS ? SILENCE_DTLS_MS : SILENCE_STREAM_MS;
     }
     return !request_is_repeatable(request) && !session->has_pong &&
            session->upstream->now_ms - session->heard_ms > silence_ms;
@@ -556,9 +556,9 @@ static bool needs_probe(const struct session *session, const struct upstream_req
 /* @return false when the session can take no more now. */
 static bool send_next(struct session *session)
 {
-    struct place *place = session->place;
-    struct upstream *upstream = place->upstream;
-    struct upstream_request *request = place->waiting.first;
+    struct session_pool *pool = session->pool;
+    struct upstream *upstream = pool->upstream;
+    struct upstream_request *request = pool->waiting.first;
     enum upstream_status status;
 
     if (session->kind->is_full(session)) {
@@ -583,9 +583,9 @@ static bool send_next(struct session *session)
         session_set_due(session);
         return false;
     }
-    request_list_remove(&place->waiting, request);
+    request_list_remove(&pool->waiting, request);
     request_list_add(&session->out, request);
-    place->out_count++;
+    pool->out_count++;
     request->session = session;
     request->sent_ms = upstream->now_ms;
     request->attempts++;
@@ -600,55 +600,55 @@ static bool send_next(struct session *session)
 
 /* Whether a session may be opened now; otherwise the waiting requests fail, or wait for the
  * back-off. */
-static bool may_connect(struct place *place)
+static bool may_connect(struct session_pool *pool)
 {
-    struct upstream *upstream = place->upstream;
-    if (place->failures == 0 || upstream->now_ms >= place->retry_ms) {
+    struct upstream *upstream = pool->upstream;
+    if (pool->failures == 0 || upstream->now_ms >= pool->retry_ms) {
         return true;
     }
     /* A wait no longer than the first one loses no request: the next one waits that long. */
-    if (place->retry_ms - upstream->now_ms <= upstream->options.back_off_ms) {
-        timer_set(&upstream->wheel, &place->timer, place->retry_ms, on_place_timer);
+    if (pool->retry_ms - upstream->now_ms <= upstream->options.back_off_ms) {
+        timer_set(&upstream->wheel, &pool->timer, pool->retry_ms, on_pool_timer);
         return false;
     }
-    atomic_fetch_add_explicit(&upstream->counters.backed_off, place->waiting.count,
+    atomic_fetch_add_explicit(&upstream->counters.backed_off, pool->waiting.count,
                               memory_order_relaxed);
-    place_fail_waiting(place, UPSTREAM_BACKING_OFF, NULL);
+    pool_fail_waiting(pool, UPSTREAM_BACKING_OFF, NULL);
     return false;
 }
 
-void place_tell_heard(const struct place *place)
+void pool_tell_heard(const struct session_pool *pool)
 {
-    const struct upstream *upstream = place->upstream;
-    if (upstream->handler->on_heard != NULL && place->target.transport == TRANSPORT_DTLS) {
-        upstream->handler->on_heard(upstream->context, &place->target.address);
+    const struct upstream *upstream = pool->upstream;
+    if (upstream->handler->on_heard != NULL && pool->target.transport == TRANSPORT_DTLS) {
+        upstream->handler->on_heard(upstream->context, &pool->target.address);
     }
 }
 
-void place_work(struct place *place)
+void pool_work(struct session_pool *pool)
 {
     enum upstream_status status;
-    if (place->waiting.count == 0 && !place->is_probed) {
+    if (pool->waiting.count == 0 && !pool->is_probed) {
         return;
     }
-    if (place->session == NULL && may_connect(place)) {
-        place->session = session_start(place, &status);
-        if (place->session == NULL) {
-            log_session(LOG_WARNING, "upstream_failed", place, status, NULL);
-            place->is_probed = false;
+    if (pool->session == NULL && may_connect(pool)) {
+        pool->session = session_start(pool, &status);
+        if (pool->session == NULL) {
+            log_session(LOG_WARNING, "upstream_failed", pool, status, NULL);
+            pool->is_probed = false;
             if (status == UPSTREAM_REFUSED) {
-                place_back_off(place);
-                place_tell_heard(place);
+                pool_back_off(pool);
+                pool_tell_heard(pool);
             }
-            place_fail_waiting(place, status, NULL);
+            pool_fail_waiting(pool, status, NULL);
         }
     }
-    struct session *session = place->session;
-    if (place->is_probed && session != NULL && session->state == SESSION_READY) {
-        place->is_probed = false;
-        client_message_probe(session);
+    struct session *session = pool->session;
+    if (pool->is_probed && session != NULL && session->state == SESSION_READY) {
+        pool->is_probed = false;
+        upstream_message_probe(session);
     }
     while (session != NULL && !session->is_dead && session->state == SESSION_READY &&
-           place->waiting.count > 0 && send_next(session)) {
+           pool->waiting.count > 0 && send_next(session)) {
     }
 }

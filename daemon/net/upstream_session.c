@@ -19,10 +19,10 @@ static const struct session_kind *session_kind_of(enum upstream_engine engine,
     return engine == UPSTREAM_ENGINE_NATIVE ? &session_kind_dtls : &session_kind_coap;
 }
 
-struct session *session_open(struct place *place, enum upstream_status *ret_status)
+struct session *session_open(struct session_pool *pool, enum upstream_status *ret_status)
 {
-    struct upstream *upstream = place->upstream;
-    enum transport transport = place->target.transport;
+    struct upstream *upstream = pool->upstream;
+    enum transport transport = pool->target.transport;
 
     *ret_status = UPSTREAM_UNSUPPORTED;
     if (!upstream_has(upstream->options.engine, transport)) {
@@ -34,11 +34,11 @@ struct session *session_open(struct place *place, enum upstream_status *ret_stat
         return NULL;
     }
     session->upstream = upstream;
-    session->place = place;
+    session->pool = pool;
     session->kind = session_kind_of(upstream->options.engine, transport);
     session->opened_ms = session->heard_ms = session->used_ms = upstream->now_ms;
     if (transport_is_secure(transport)) {
-        session->credentials = upstream_credentials_acquire(place->target.credentials);
+        session->credentials = upstream_credentials_acquire(pool->target.credentials);
     }
     if (!session->kind->open(session, ret_status)) {
         /* Before anything is closed: it would be there again. */
@@ -78,11 +78,11 @@ void session_pong(struct session *session)
 bool session_on_response(struct session *session, const struct message *response)
 {
     session_heard(session);
-    struct upstream_request *request = client_find(session, response->token);
+    struct upstream_request *request = session_find_request(session, response->token);
     if (request == NULL) {
         return false;
     }
-    client_on_response(session, request, response);
+    upstream_on_response(session, request, response);
     return true;
 }
 

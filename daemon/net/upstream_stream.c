@@ -54,7 +54,7 @@ static bool session_queue(struct session *session, struct bytes frame)
     if (end->bev == NULL || frame.len == 0 || !stream_has_room(session)) {
         return false;
     }
-    return end->endpoint.is_ws ? client_ws_write(end->ws, frame)
+    return end->endpoint.is_ws ? upstream_ws_write(end->ws, frame)
                                : bufferevent_write(end->bev, frame.data, frame.len) == 0;
 }
 
@@ -154,7 +154,7 @@ static void on_read(struct bufferevent *bev, void *context)
     loop_turn_begin(session->upstream->loop);
     session->upstream->inside = session;
     if (session->stream->endpoint.is_ws) {
-        client_ws_input(session);
+        upstream_ws_input(session);
     } else {
         read_stream(session);
     }
@@ -180,7 +180,7 @@ static void on_failed(struct session *session, int error)
                       error == EACCES || error == ENETDOWN || error == EHOSTDOWN;
     /* Under TLS the bufferevent does not report the error of connect(), but then nothing was
      * written. */
-    is_refused = is_refused || client_tls_is_unwritten(end);
+    is_refused = is_refused || upstream_tls_is_unwritten(end);
 
     if (session->state != SESSION_CONNECTING) {
         session_die(session, UPSTREAM_CLOSED, NULL);
@@ -211,14 +211,14 @@ static void on_event(struct bufferevent *bev, short what, void *context)
         unsigned silence_ms = SILENCE_HANDSHAKES * session->upstream->options.handshake_ms;
         (void)setsockopt(bufferevent_getfd(bev), IPPROTO_TCP, TCP_USER_TIMEOUT, &silence_ms,
                          sizeof silence_ms);
-        if (client_tls_lacks_alpn(session)) {
+        if (upstream_tls_lacks_alpn(session)) {
             session_die(session, UPSTREAM_HANDSHAKE_FAILED, "no ALPN");
             return;
         }
         session->stream->is_connected = true;
         if (!session->stream->endpoint.is_ws) {
             endpoint_start(&session->stream->endpoint);
-        } else if (!client_ws_open(session)) {
+        } else if (!upstream_ws_open(session)) {
             session_die(session, UPSTREAM_NO_MEMORY, NULL);
         }
     } else if ((what & (BEV_EVENT_ERROR | BEV_EVENT_EOF)) != 0) {
@@ -257,11 +257,11 @@ static bool stream_open(struct session *session, enum upstream_status *ret_statu
         .context = session,
         .message_max = session->upstream->options.message_bytes,
         .token_max = ENDPOINT_BASE_TOKEN,
-        .is_ws = transport_is_ws(session->place->target.transport),
+        .is_ws = transport_is_ws(session->pool->target.transport),
     };
     end->verdict = X509_V_OK;
     if (session->credentials != NULL) {
-        end->bev = client_tls_new(session, base, options);
+        end->bev = upstream_tls_new(session, base, options);
     } else {
         end->bev = bufferevent_socket_new(base, -1, options);
     }
@@ -270,7 +270,7 @@ static bool stream_open(struct session *session, enum upstream_status *ret_statu
     }
     bufferevent_setcb(end->bev, on_read, on_write, on_event, session);
     errno = 0;
-    if (connect_to(end->bev, &session->place->target.address)) {
+    if (connect_to(end->bev, &session->pool->target.address)) {
         return true;
     }
     /* All our ports towards it are in use: nothing to hold against the origin server. */
@@ -287,7 +287,7 @@ static void flush(const struct stream_end *end)
 
     const uint8_t *data = len > 0 ? evbuffer_pullup(output, -1) : NULL;
     if (end->ssl != NULL) {
-        client_tls_goodbye(end, (struct bytes){data, data != NULL ? len : 0});
+        upstream_tls_goodbye(end, (struct bytes){data, data != NULL ? len : 0});
     } else if (data != NULL) {
         (void)send(bufferevent_getfd(end->bev), data, len, MSG_NOSIGNAL | MSG_DONTWAIT);
     }
@@ -304,14 +304,14 @@ static void stream_close(struct session *session)
         if (end->endpoint.is_open && !session->is_dead) {
             endpoint_send(&end->endpoint, CODE_RELEASE, (struct bytes){0}, "");
         }
-        client_ws_goodbye(end->ws);
+        upstream_ws_goodbye(end->ws);
         if (end->is_connected) {
             flush(end);
         }
         bufferevent_setcb(end->bev, NULL, NULL, NULL, NULL);
         bufferevent_free(end->bev);
     }
-    client_ws_free(end->ws);
+    upstream_ws_free(end->ws);
     free(end);
     session->stream = NULL;
 }

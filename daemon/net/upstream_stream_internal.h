@@ -11,13 +11,13 @@
 
 struct bufferevent;
 struct event_base;
-struct client_ws;
+struct upstream_ws;
 struct ssl_st;
 
 struct stream_end {
     struct bufferevent *bev;
     struct ssl_st *ssl;       /* the bufferevent's; NULL without TLS */
-    struct client_ws *ws;     /* from when TCP and TLS are there; NULL without WebSockets */
+    struct upstream_ws *ws;   /* from when TCP and TLS are there; NULL without WebSockets */
     struct endpoint endpoint; /* its context is the session */
     bool is_connected;        /* TCP, and TLS where there is one */
     bool is_wrong_name;
@@ -52,32 +52,32 @@ void stream_fail(struct session *session, const char *why);
  * stream_end;
  * @p options are libevent's. NULL without memory, or if the host cannot be named.
  */
-struct bufferevent *client_tls_new(struct session *session, struct event_base *base, int options);
+struct bufferevent *upstream_tls_new(struct session *session, struct event_base *base, int options);
 
 /** Whether nothing has left yet; false without TLS. */
-bool client_tls_is_unwritten(const struct stream_end *end);
+bool upstream_tls_is_unwritten(const struct stream_end *end);
 
 /** Writes @p last, borrowed, and close_notify, as far as the socket takes them at once. */
-void client_tls_goodbye(const struct stream_end *end, struct bytes last);
+void upstream_tls_goodbye(const struct stream_end *end, struct bytes last);
 
 /** Whether the other side did not select the required protocol with ALPN. */
-bool client_tls_lacks_alpn(const struct session *session);
+bool upstream_tls_lacks_alpn(const struct session *session);
 
 /* ---- upstream_ws.c ---- */
 
 /** Sends the request for a WebSocket on an open connection. False without memory. */
-bool client_ws_open(struct session *session);
+bool upstream_ws_open(struct session *session);
 
 /** Bytes have arrived. */
-void client_ws_input(struct session *session);
+void upstream_ws_input(struct session *session);
 
 /** Queues a message, which is copied. False without memory, or before the WebSocket is open. */
-bool client_ws_write(const struct client_ws *ws, struct bytes message);
+bool upstream_ws_write(const struct upstream_ws *ws, struct bytes message);
 
 /** Queues a Close frame if the WebSocket is open. Failure is ignored. */
-void client_ws_goodbye(const struct client_ws *ws);
+void upstream_ws_goodbye(const struct upstream_ws *ws);
 
 /** Frees it; takes NULL. */
-void client_ws_free(struct client_ws *ws);
+void upstream_ws_free(struct upstream_ws *ws);
 
 #endif

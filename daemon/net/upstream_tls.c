@@ -16,7 +16,7 @@ static int on_verify(int is_good, X509_STORE_CTX *store)
     const SSL *ssl = X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx());
     struct session *session = SSL_get_app_data(ssl);
 
-    return client_verify(is_good, store, &session->place->target, &session->stream->is_wrong_name);
+    return upstream_verify(is_good, store, &session->pool->target, &session->stream->is_wrong_name);
 }
 
 /*
@@ -41,7 +41,7 @@ static SSL *make_ssl(struct session *session)
      * 8.4 asks for none; RFC 7301). */
     static const unsigned char http[] = {8, 'h', 't', 't', 'p', '/', '1', '.', '1'};
 
-    const struct upstream_target *target = &session->place->target;
+    const struct upstream_target *target = &session->pool->target;
     SSL *ssl = SSL_new(session->credentials->tls);
 
     if (ssl == NULL) {
@@ -58,14 +58,14 @@ static SSL *make_ssl(struct session *session)
         SSL_free(ssl);
         return NULL;
     }
-    if (target->host != NULL && SSL_set_tlsext_host_name(ssl, session->place->host) != 1) {
+    if (target->host != NULL && SSL_set_tlsext_host_name(ssl, session->pool->host) != 1) {
         SSL_free(ssl);
         return NULL;
     }
     return ssl;
 }
 
-struct bufferevent *client_tls_new(struct session *session, struct event_base *base, int options)
+struct bufferevent *upstream_tls_new(struct session *session, struct event_base *base, int options)
 {
     struct stream_end *end = session->stream;
 
@@ -85,12 +85,12 @@ struct bufferevent *client_tls_new(struct session *session, struct event_base *b
     return bev;
 }
 
-bool client_tls_is_unwritten(const struct stream_end *end)
+bool upstream_tls_is_unwritten(const struct stream_end *end)
 {
     return end->ssl != NULL && BIO_number_written(SSL_get_wbio(end->ssl)) == 0;
 }
 
-void client_tls_goodbye(const struct stream_end *end, struct bytes last)
+void upstream_tls_goodbye(const struct stream_end *end, struct bytes last)
 {
     if (last.len > 0 && last.len <= INT32_MAX) {
         (void)SSL_write(end->ssl, last.data, (int)last.len);
@@ -101,9 +101,9 @@ void client_tls_goodbye(const struct stream_end *end, struct bytes last)
 
 /* On other ports than the default one it has to speak CoAP in so many words (TCP-26). A
  * pre-shared key says as much: it is for CoAP, and libcoap's servers do not answer then. */
-bool client_tls_lacks_alpn(const struct session *session)
+bool upstream_tls_lacks_alpn(const struct session *session)
 {
-    const struct upstream_target *target = &session->place->target;
+    const struct upstream_target *target = &session->pool->target;
     const unsigned char *name = NULL;
     unsigned len = 0;
 

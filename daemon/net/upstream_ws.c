@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct client_ws {
+struct upstream_ws {
     struct session *session;
     struct ws_frames *frames; /* NULL before it is open */
     char accept[WS_ACCEPT_LEN + 1];
@@ -24,7 +24,7 @@ struct client_ws {
 
 static size_t upstream_ws_on_read(void *context, uint8_t *data, size_t capacity)
 {
-    const struct client_ws *ws = context;
+    const struct upstream_ws *ws = context;
     struct bufferevent *bev = ws->session->stream->bev;
     int got =
         ws->session->is_dead ? 0 : evbuffer_remove(bufferevent_get_input(bev), data, capacity);
@@ -34,7 +34,7 @@ static size_t upstream_ws_on_read(void *context, uint8_t *data, size_t capacity)
 
 static bool upstream_ws_on_write(void *context, const uint8_t *data, size_t len)
 {
-    const struct client_ws *ws = context;
+    const struct upstream_ws *ws = context;
     /* Pongs, too, which the other side can have as many of as it likes. */
     return stream_has_room(ws->session) &&
            bufferevent_write(ws->session->stream->bev, data, len) == 0;
@@ -42,7 +42,7 @@ static bool upstream_ws_on_write(void *context, const uint8_t *data, size_t len)
 
 static void upstream_ws_on_message(void *context, const uint8_t *data, size_t len)
 {
-    const struct client_ws *ws = context;
+    const struct upstream_ws *ws = context;
 
     if (!ws->session->is_dead) {
         (void)stream_input(ws->session, data, len); /* TCP-23 */
@@ -51,7 +51,7 @@ static void upstream_ws_on_message(void *context, const uint8_t *data, size_t le
 
 static uint64_t on_random(void *context)
 {
-    const struct client_ws *ws = context;
+    const struct upstream_ws *ws = context;
     return entropy_u64(&ws->session->upstream->entropy);
 }
 
@@ -60,11 +60,11 @@ static const struct ws_frames_handler handler = {upstream_ws_on_read, upstream_w
 
 /* ---- the opening handshake ---- */
 
-bool client_ws_open(struct session *session)
+bool upstream_ws_open(struct session *session)
 {
-    const struct upstream_target *target = &session->place->target;
+    const struct upstream_target *target = &session->pool->target;
     uint16_t default_port = transport_row(target->transport)->default_port;
-    struct client_ws *ws = calloc(1, sizeof *ws);
+    struct upstream_ws *ws = calloc(1, sizeof *ws);
     uint8_t nonce[WS_NONCE_LEN];
     char request[WS_OPENING_MAX];
 
@@ -115,7 +115,7 @@ static bool upstream_ws_read_answer(struct session *session, struct evbuffer *in
 static bool upgrade(struct session *session)
 {
     struct evbuffer *input = bufferevent_get_input(session->stream->bev);
-    struct client_ws *ws = session->stream->ws;
+    struct upstream_ws *ws = session->stream->ws;
     enum ws_opening opening = WS_OPENING_AGAIN;
 
     while (opening == WS_OPENING_AGAIN) {
@@ -134,9 +134,9 @@ static bool upgrade(struct session *session)
 
 /* ---- messages ---- */
 
-void client_ws_input(struct session *session)
+void upstream_ws_input(struct session *session)
 {
-    struct client_ws *ws = session->stream->ws;
+    struct upstream_ws *ws = session->stream->ws;
 
     if (session->is_dead || ws == NULL || (ws->frames == NULL && !upgrade(session))) {
         return;
@@ -159,20 +159,20 @@ void client_ws_input(struct session *session)
     }
 }
 
-bool client_ws_write(const struct client_ws *ws, struct bytes message)
+bool upstream_ws_write(const struct upstream_ws *ws, struct bytes message)
 {
     return ws != NULL && ws->frames != NULL &&
            ws_frames_send(ws->frames, message.data, message.len);
 }
 
-void client_ws_goodbye(const struct client_ws *ws)
+void upstream_ws_goodbye(const struct upstream_ws *ws)
 {
     if (ws != NULL && ws->frames != NULL) {
         ws_frames_close(ws->frames);
     }
 }
 
-void client_ws_free(struct client_ws *ws)
+void upstream_ws_free(struct upstream_ws *ws)
 {
     if (ws != NULL) {
         ws_frames_free(ws->frames);

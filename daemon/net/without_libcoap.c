@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * In place of client_coap*.c, where CRI_WITH_LIBCOAP is off. upstream.engine = libcoap is refused
+ * In place of upstream_coap*.c, where CRI_WITH_LIBCOAP is off. upstream.engine = libcoap is refused
  * then (fetch/keyring.c), so no session of this kind is opened.
  */
 #include "net/upstream_internal.h"
@@ -22,7 +22,7 @@ const struct session_kind session_kind_coap = {
     .close = left_out_close,
 };
 
-bool client_coap_is_there(void)
+bool upstream_coap_is_there(void)
 {
     return false;
 }

@@ -57,7 +57,7 @@ void conn_tls_free(struct conn_tls *tls)
     (void)tls;
 }
 
-struct bufferevent *client_tls_new(struct session *session, struct event_base *base, int options)
+struct bufferevent *upstream_tls_new(struct session *session, struct event_base *base, int options)
 {
     (void)session;
     (void)base;
@@ -65,19 +65,19 @@ struct bufferevent *client_tls_new(struct session *session, struct event_base *b
     return NULL;
 }
 
-bool client_tls_is_unwritten(const struct stream_end *end)
+bool upstream_tls_is_unwritten(const struct stream_end *end)
 {
     (void)end;
     return false;
 }
 
-bool client_tls_lacks_alpn(const struct session *session)
+bool upstream_tls_lacks_alpn(const struct session *session)
 {
     (void)session;
     return false;
 }
 
-void client_tls_goodbye(const struct stream_end *end, struct bytes last)
+void upstream_tls_goodbye(const struct stream_end *end, struct bytes last)
 {
     (void)end;
     (void)last;

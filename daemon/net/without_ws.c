@@ -41,30 +41,30 @@ void conn_ws_free(struct conn_ws *ws)
     (void)ws;
 }
 
-bool client_ws_open(struct session *session)
+bool upstream_ws_open(struct session *session)
 {
     (void)session;
     return false;
 }
 
-void client_ws_input(struct session *session)
+void upstream_ws_input(struct session *session)
 {
     (void)session;
 }
 
-bool client_ws_write(const struct client_ws *ws, struct bytes message)
+bool upstream_ws_write(const struct upstream_ws *ws, struct bytes message)
 {
     (void)ws;
     (void)message;
     return false;
 }
 
-void client_ws_goodbye(const struct client_ws *ws)
+void upstream_ws_goodbye(const struct upstream_ws *ws)
 {
     (void)ws;
 }
 
-void client_ws_free(struct client_ws *ws)
+void upstream_ws_free(struct upstream_ws *ws)
 {
     (void)ws;
 }

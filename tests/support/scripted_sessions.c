@@ -113,7 +113,7 @@ static enum fake_manner manner_of(const struct session *session)
     enum fake_manner manner = FAKE_ACCEPTS;
     for (size_t i = 0; i < world.manner_count; i++) {
         if (world.manners[i].is_any ||
-            address_equal(&world.manners[i].address, &session->place->target.address)) {
+            address_equal(&world.manners[i].address, &session->pool->target.address)) {
             manner = world.manners[i].manner;
         }
     }
@@ -224,12 +224,12 @@ static void clear_on_datagram(void *context, struct udp_socket *socket,
     struct session *session = clear->session;
     (void)socket;
     if (session->is_dead ||
-        !address_equal(&datagram->path.remote, &session->place->target.address)) {
+        !address_equal(&datagram->path.remote, &session->pool->target.address)) {
         return;
     }
     session->upstream->inside = session;
     session_heard(session);
-    client_message_input(session, datagram->data, datagram->len);
+    upstream_message_input(session, datagram->data, datagram->len);
     session->upstream->inside = NULL;
 }
 
@@ -245,7 +245,7 @@ static void clear_on_error(void *context, struct udp_socket *socket, const struc
 static bool clear_write(struct session *session, struct bytes datagram,
                         enum upstream_status *ret_status)
 {
-    const struct udp_path path = {.remote = session->place->target.address};
+    const struct udp_path path = {.remote = session->pool->target.address};
     if (session->is_dead) {
         *ret_status = UPSTREAM_CLOSED;
         return false;
@@ -259,7 +259,7 @@ static bool clear_open(struct session *session, enum upstream_status *ret_status
 {
     static const struct udp_handler on_udp = {clear_on_datagram, clear_on_error};
     const struct udp_options options = {
-        .bind = {.family = session->place->target.address.family}, .datagram_max = 2048, .fd = -1};
+        .bind = {.family = session->pool->target.address.family}, .datagram_max = 2048, .fd = -1};
     if (!end_open(session, ret_status)) {
         return false;
     }
@@ -272,7 +272,7 @@ static bool clear_open(struct session *session, enum upstream_status *ret_status
     clear->layer.write = clear_write;
     clear->layer.room = clear->room;
     clear->layer.room_len = sizeof clear->room;
-    client_message_begin(session, &clear->layer);
+    upstream_message_begin(session, &clear->layer);
     assert_int_equal(udp_open(session->upstream->loop, &options, &on_udp, clear, &clear->socket),
                      0);
     return true;
@@ -291,17 +291,17 @@ static void clear_close(struct session *session)
 }
 
 /* Nothing is resumed in the clear. */
-void client_dtls_forget(struct place *place)
+void upstream_dtls_forget(struct session_pool *pool)
 {
-    assert_null(place->resumable);
+    assert_null(pool->resumable);
 }
 
 const struct session_kind session_kind_dtls = {
     .open = clear_open,
     .close = clear_close,
-    .transmit = client_message_send,
-    .ping = client_message_ping,
-    .is_acknowledged = client_message_is_acknowledged,
+    .transmit = upstream_message_send,
+    .ping = upstream_message_ping,
+    .is_acknowledged = upstream_message_is_acknowledged,
     .is_almost_up = end_is_almost_up,
     .is_full = end_is_never_full,
 };

@@ -26,14 +26,14 @@ void session_heard(struct session *session)
     PLAY_MUST(!session->is_dead);
 }
 
-void client_message_input(struct session *session, const uint8_t *data, size_t len)
+void upstream_message_input(struct session *session, const uint8_t *data, size_t len)
 {
     PLAY_MUST(!session->is_dead);
     play_delivered(data, len);
 }
 
-bool client_dtls_put(struct session *session, const uint8_t *data, size_t len,
-                     enum upstream_status *ret_status)
+bool upstream_dtls_put(struct session *session, const uint8_t *data, size_t len,
+                       enum upstream_status *ret_status)
 {
     (void)session, (void)ret_status;
     play_left(data, len);
@@ -78,7 +78,7 @@ static struct records *client_end_records(void)
 static void client_end_feed(const uint8_t *datagram, size_t len, bool is_elsewhere)
 {
     if (!is_elsewhere && !client_session.is_dead) { /* its socket is connected */
-        client_dtls_feed_records(&client_session, datagram, len);
+        upstream_dtls_feed_records(&client_session, datagram, len);
     }
 }
 
@@ -87,7 +87,7 @@ static void client_end_tell(const uint8_t *data, size_t len)
     enum upstream_status status;
     const struct bytes datagram = {.data = data, .len = len};
 
-    (void)client_dtls_write(&client_session, datagram, &status);
+    (void)upstream_dtls_write(&client_session, datagram, &status);
 }
 
 static void client_end_wait(uint64_t ms)
@@ -106,7 +106,7 @@ static void client_end_hand_over(enum play_handover how, const uint8_t *datagram
 static void client_end_close(void)
 {
     if (!client_session.is_dead) {
-        client_dtls_goodbye(&client_session);
+        upstream_dtls_goodbye(&client_session);
         client_session.is_dead = true;
     }
 }

@@ -491,7 +491,6 @@ static void test_reload_ends_resumption_but_no_session(void **state)
     const struct credentials_options fewer = {
         .psk_file = file_write("psk", "alice:000102030405060708090a0b0c0d0e0f\n")};
     struct credentials *credentials = credentials_must_load(&fewer);
-    assert_int_equal(credentials_psk_count(credentials), 1);
     dtls_set_credentials(server.listener, credentials);
     credentials_release(credentials);
 
