@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "client/admission.h"
 
-#include "client/handle.h"
+#include "client/echo.h"
 #include "client/side.h"
 #include "coap/option.h"
 #include "policy/access.h"

@@ -9,7 +9,7 @@
 
 #include "client/leg.h"
 #include "coap/reason.h"
-#include "fetch/transfer.h"
+#include "fetch/body.h"
 
 struct client_side;
 

@@ -25,7 +25,7 @@ struct client {
     uint32_t seen_s;
     uint32_t verified_until_s; /* its address has been shown to be its own; 0: not */
     uint32_t exempt_epoch;     /* of the rules by which is_exempt was found; 0: not looked up */
-    bool is_exempt;            /* believed without that (client/handle.h) */
+    bool is_exempt;            /* believed without that (client/echo.h) */
     bool is_secure;            /* it has had a session: what it is listed by */
 };
 

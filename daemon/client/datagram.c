@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "client/admission.h"
+#include "client/echo.h"
 #include "client/handle.h"
 #include "client/reply.h"
 #include "client/side.h"

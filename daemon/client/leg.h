@@ -62,7 +62,7 @@ struct leg {
     uint64_t received_ms; /* its message id may be used again a lifetime after */
     bool confirmable;
     bool acknowledged;    /* an empty ACK has left: the answer must be separate (MSG-19) */
-    bool is_unverified;   /* its address may be forged (client/handle.h) */
+    bool is_unverified;   /* its address may be forged (client/echo.h) */
     uint32_t request_len; /* bytes of the request's datagram */
     bool is_safe;         /* the method is: GET or FETCH */
     bool is_published;    /* for a path of our own: its client does not know the target */

@@ -65,9 +65,9 @@ static enum reason observation_reason_against_way(const struct client_side *side
 /* A restart takes a while: registrations that fail in a row before clients are told. */
 #define FAILURES_MAX 4u
 
-static struct request *first_follower(const struct observation *observation)
+static struct request *first_registering(const struct observation *observation)
 {
-    return HASH_ENTRY(observation->followers.first, struct request, waiting);
+    return HASH_ENTRY(observation->registering.first, struct request, waiting);
 }
 
 /* --- representations ---------------------------------------------------- */
@@ -215,9 +215,9 @@ static bool is_answer(enum reason reason)
  * The same for a request that has waited for the registration: rules that are new since then hold
  * for it from now on, as they do for observers (observations_recheck()).
  */
-static enum reason reason_against_follower(struct client_side *side,
-                                           const struct observation *observation,
-                                           struct request *request)
+static enum reason reason_against_registering(struct client_side *side,
+                                              const struct observation *observation,
+                                              struct request *request)
 {
     struct leg *leg = &request->leg;
     enum reason against = REASON_none;
@@ -233,13 +233,13 @@ static enum reason reason_against_follower(struct client_side *side,
 }
 
 /* Answer all requests that wait: their clients observe, or learn how it has ended. */
-static void answer_followers(struct client_side *side, struct observation *observation,
-                             enum reason reason, const struct reply *reply)
+static void answer_registering(struct client_side *side, struct observation *observation,
+                               enum reason reason, const struct reply *reply)
 {
-    while (observation->followers.first != NULL) {
-        struct request *request = first_follower(observation);
-        enum reason against = reason_against_follower(side, observation, request);
-        observation_unfollow(side, request);
+    while (observation->registering.first != NULL) {
+        struct request *request = first_registering(observation);
+        enum reason against = reason_against_registering(side, observation, request);
+        observation_end_wait(side, request);
         if (reason_is_about_client(reason)) {
             /* Others may have what the client that it was made for may not. */
             forward_start(&side->fetch, request->fetch);
@@ -256,12 +256,12 @@ static void answer_followers(struct client_side *side, struct observation *obser
 }
 
 /* Tell the requests that wait that a registration has failed. */
-static void answer_followers_for(struct client_side *side, struct observation *observation,
-                                 enum reason reason)
+static void fail_registering(struct client_side *side, struct observation *observation,
+                             enum reason reason)
 {
-    while (observation->followers.first != NULL) {
-        struct request *request = first_follower(observation);
-        observation_unfollow(side, request);
+    while (observation->registering.first != NULL) {
+        struct request *request = first_registering(observation);
+        observation_end_wait(side, request);
         fetch_fail(&side->fetch, request->fetch, reason, NULL);
     }
 }
@@ -273,7 +273,7 @@ static void end_observation(struct client_side *side, struct observation *observ
     hash_map_remove(&observation->node);
     timer_cancel(&side->context.wheel, &observation->timer);
     observation->state = OBSERVATION_ENDED;
-    answer_followers(side, observation, reason, reply);
+    answer_registering(side, observation, reason, reply);
     if (observation->observers.first != NULL && !keep_latest(side, observation, reply)) {
         struct reply busy = reply_of(REASON_proxy_busy, NULL);
         busy.payload.len = 0; /* so that it fits where no more bytes are to be had */
@@ -306,12 +306,12 @@ static void end_for_one(struct client_side *side, struct observation *observatio
                         const struct reply *reply)
 {
     bool has_observers = observation->observers.first != NULL, is_given = false;
-    while (observation->followers.first != NULL) {
-        struct request *request = first_follower(observation);
+    while (observation->registering.first != NULL) {
+        struct request *request = first_registering(observation);
         bool is_its = !has_observers && !is_given && is_registrant(observation, request);
         enum reason against =
-            is_its ? reason_against_follower(side, observation, request) : REASON_none;
-        observation_unfollow(side, request);
+            is_its ? reason_against_registering(side, observation, request) : REASON_none;
+        observation_end_wait(side, request);
         if (against != REASON_none) {
             fetch_fail(&side->fetch, request->fetch, against, NULL);
         } else if (is_its) {
@@ -336,8 +336,8 @@ static void register_for_present(struct observation *observation)
     const struct leg *present = NULL;
     if (observer != NULL) {
         present = &observer->leg;
-    } else if (observation->followers.first != NULL) {
-        present = &first_follower(observation)->leg;
+    } else if (observation->registering.first != NULL) {
+        present = &first_registering(observation)->leg;
     }
     struct asker *asker = observation->fetch->asker;
     if (present == NULL) {
@@ -517,7 +517,7 @@ static void take_state(struct client_side *side, struct observation *observation
     if (is_news) {
         tell_observers(side, observation);
     }
-    answer_followers(side, observation, REASON_answered, reply);
+    answer_registering(side, observation, REASON_answered, reply);
     enum reason against = side->is_draining ? REASON_shutting_down
                                             : observation_reason_against_way(side, observation);
     if (against != REASON_none) {
@@ -657,11 +657,11 @@ static enum waiter_wish on_registration_answer(struct fetch_side *below, void *o
     } else if (may_come_back(observation, reason)) {
         stays = true;
         observation->failures++;
-        answer_followers_for(side, observation, reason);
+        fail_registering(side, observation, reason);
         await_next(side, observation, 0);
     } else if (end_registrant(side, observation, reason)) {
         stays = true;
-        answer_followers(side, observation, reason, reply);
+        answer_registering(side, observation, reason, reply);
         observation->state = OBSERVATION_OBSERVING;
         timer_set(&side->context.wheel, &observation->timer, context_now_ms(&side->context),
                   on_silence);
@@ -735,11 +735,7 @@ static void displace_fetch(struct client_side *side, struct observation *observa
 void observation_displace(struct client_side *side, struct observation *observation)
 {
     hash_map_remove(&observation->node);
-    while (observation->followers.first != NULL) {
-        struct request *request = first_follower(observation);
-        observation_unfollow(side, request);
-        fetch_fail(&side->fetch, request->fetch, REASON_displaced, NULL);
-    }
+    fail_registering(side, observation, REASON_displaced);
     struct observer *observer;
     while ((observer = observer_first(&observation->observers)) != NULL) {
         metric_add(&side->context.metrics.observers_displaced, 1);
@@ -754,7 +750,7 @@ void observation_displace(struct client_side *side, struct observation *observat
 void observation_settle(struct client_side *side, struct observation *observation)
 {
     struct fetch *fetch = observation->fetch;
-    bool is_wanted = observation->observers.first != NULL || observation->followers.first != NULL;
+    bool is_wanted = observation->observers.first != NULL || observation->registering.first != NULL;
     if (fetch != NULL && fetch->state == FETCH_observing &&
         (!is_wanted || observation->state == OBSERVATION_ENDED)) {
         cancel(side, observation);
@@ -773,7 +769,7 @@ void observations_drain(struct client_side *side)
                        observation->state == OBSERVATION_CANCELLING ||
                        observation->state == OBSERVATION_ENDED;
         /* Those whose registration is under way are answered first, and end then. */
-        if (!is_over && observation->followers.first == NULL) {
+        if (!is_over && observation->registering.first == NULL) {
             end_for_reason(side, observation, REASON_shutting_down);
         }
     }

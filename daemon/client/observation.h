@@ -82,7 +82,7 @@ struct observation {
     enum observation_state state;
     struct fetch *fetch;          /* the registration; NULL: none any more */
     struct waiter waiter;         /* in its list */
-    struct list followers;        /* requests that wait for the answer */
+    struct list registering;      /* requests that wait for the answer */
     struct list observers;        /* the newest first */
     struct holding holding;       /* charged to the source that asked first and is still there, */
     struct holding bytes;         /* as are these, of key and latest; to none without any */
@@ -129,7 +129,7 @@ void observation_table_clear(struct observation_table *table);
  * @p request waits for its observation no more; the fetch stays the request's. Takes one that
  * waits for none; cannot fail.
  */
-void observation_unfollow(struct client_side *side, struct request *request);
+void observation_end_wait(struct client_side *side, struct request *request);
 
 /**
  * @p observer observes it from now on: where the observation is charged to no source, it is

@@ -13,7 +13,8 @@
 void observation_displace(struct client_side *side, struct observation *observation);
 
 /**
- * Frees its key and representation, and the slot. It has no fetch, follower or observer any more.
+ * Frees its key and representation, and the slot. It has no fetch, waiting request or observer any
+ * more.
  */
 void observation_free(struct client_side *side, struct observation *observation);
 

@@ -337,22 +337,22 @@ static bool make_registration(struct client_side *side, const struct message *fr
     return !writer.overflow;
 }
 
-static void follow_observation(struct client_side *side, struct observation *observation,
-                               struct request *request)
+static void wait_for_observation(struct client_side *side, struct observation *observation,
+                                 struct request *request)
 {
     fetch_set_state(&side->fetch, request->fetch, FETCH_registering);
     request->observation = observation;
-    list_add(&observation->followers, &request->waiting);
+    list_add(&observation->registering, &request->waiting);
     fetch_set_deadline(&side->fetch, request->fetch);
 }
 
-void observation_unfollow(struct client_side *side, struct request *request)
+void observation_end_wait(struct client_side *side, struct request *request)
 {
     struct observation *observation = request->observation;
     if (observation == NULL) {
         return;
     }
-    list_remove(&observation->followers, &request->waiting);
+    list_remove(&observation->registering, &request->waiting);
     request->observation = NULL;
     timer_cancel(&side->context.wheel, &request->fetch->timer);
     observation_check(side, observation);
@@ -376,11 +376,11 @@ static bool begin_observation(struct client_side *side, struct request *request,
     own.additions.etags = NULL;
     own.additions.etag_count = 0;
     observation->waiter = (struct waiter){.calls = &observation_calls, .owner = observation};
-    follow_observation(side, observation, request);
+    wait_for_observation(side, observation, request);
     if (!make_registration(side, recipe->message, &message) ||
         fetch_start_own(&side->fetch, &own, &observation->waiter, &observation->fetch) !=
             REASON_none) {
-        observation_unfollow(side, request);
+        observation_end_wait(side, request);
         observation_free(side, observation);
         return false;
     }
@@ -428,7 +428,7 @@ static bool observation_join(struct client_side *side, struct request *request,
         return false;
     }
     if (observation->state != OBSERVATION_OBSERVING) {
-        follow_observation(side, observation, request);
+        wait_for_observation(side, observation, request);
     } else if (observation_is_fresh(side, observation) &&
                observation->fetch->sending.origin != NULL) {
         enum reason against = observation_reason_against(side, observation, &request->leg);
@@ -438,7 +438,7 @@ static bool observation_join(struct client_side *side, struct request *request,
             observation_admit(side, observation, request, REASON_observed); /* OBS-9 */
         }
     } else {
-        follow_observation(side, observation, request);
+        wait_for_observation(side, observation, request);
         observation_register_again(side, observation);
     }
     return true;

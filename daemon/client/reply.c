@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "client/reply.h"
 
-#include "client/handle.h"
+#include "client/echo.h"
 #include "client/side.h"
 #include "client/stream.h"
 #include "coap/option.h"

@@ -5,7 +5,7 @@
  */
 #include "client/request.h"
 
-#include "client/handle.h"
+#include "client/echo.h"
 #include "client/observation.h"
 #include "client/observer.h"
 #include "client/reply.h"
@@ -344,7 +344,7 @@ static void part_from_fetch(struct client_side *side, struct request *request, e
                             uint8_t code)
 {
     if (request->observation != NULL) {
-        observation_unfollow(side, request);
+        observation_end_wait(side, request);
     }
     if (request->joined_id != 0) {
         timer_cancel(&side->context.wheel, &request->timer);
@@ -470,7 +470,7 @@ static void on_fetch_blocks(struct fetch_side *below, void *owner)
     struct client_side *side = client_side_of(below);
     struct request *request = owner;
     timer_cancel(&side->context.wheel, &request->timer);
-    observation_unfollow(side, request);
+    observation_end_wait(side, request);
 }
 
 static void on_fetch_member(struct fetch_side *below, void *owner, struct fetch *fetch,

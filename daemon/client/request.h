@@ -54,8 +54,8 @@ struct request {
     struct waiter waiter;            /* in the list of that fetch */
     uint64_t joined_id;              /* of the request whose fetch it has joined; 0: none */
     struct observation *observation; /* whose answer it waits for, with its fetch kept, or NULL */
-    struct list_node waiting;        /* of an observation's followers, or of those delivering */
-    uint64_t query;                  /* as in struct serve_subject */
+    struct list_node waiting; /* of those that an observation registers, or of those delivering */
+    uint64_t query;           /* as in struct serve_subject */
     struct request *next_of_peer, **link_of_peer; /* in the client's list */
     uint8_t *datagram;                            /* the separate answer that is out */
     uint32_t datagram_len;

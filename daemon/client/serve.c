@@ -7,6 +7,7 @@
 #include "client/side.h"
 #include "client/stream.h"
 #include "coap/option.h"
+#include "fetch/transfer.h"
 #include "net/dtls.h"
 
 #include <stdio.h>

@@ -15,8 +15,8 @@
 #define CRIPROXY_SERVE_H
 
 #include "client/reply.h"
+#include "fetch/body.h"
 #include "fetch/encode.h"
-#include "fetch/transfer.h"
 
 /* A body that a client asks for: requests of one client that are equal in this ask for the same. */
 struct serve_subject {

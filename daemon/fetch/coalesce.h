@@ -4,6 +4,12 @@
  * others, which are further waiters of it and get its answer or its failure, each in its own time
  * and form (fetch/fetch.h).
  *
+ * What joins: a request with the same cache key (cache/key.h) and the same Hop-Limit, while no
+ * change of the target is known, up to cache.followers of them. A request that comes back to us in
+ * a loop has another Hop-Limit, so it does not wait for itself. What does not: a registration,
+ * which joins an observation (client/observation.h); a body that the proxy itself sends in blocks;
+ * what has no key, as unsafe requests, OSCORE and groups.
+ *
  * A NON that leaves as NON (upstream-type = mirror) may be lost without a word: no request that
  * would leave as CON joins it, and none at all once its answer is overdue. A fetch whose
  * client has gone goes on for the others.

@@ -99,9 +99,9 @@ static bool waiter_takes(const struct waiter *waiter, const struct block *block)
     return waiter->calls->takes_block == NULL || waiter->calls->takes_block(waiter->owner, block);
 }
 
-bool fetch_waiters_take(const struct fetch *client, const struct block *block)
+bool fetch_waiters_take(const struct fetch *fetch, const struct block *block)
 {
-    struct list_node *node = client->waiters.first;
+    struct list_node *node = fetch->waiters.first;
     while (node != NULL && waiter_takes(HASH_ENTRY(node, struct waiter, node), block)) {
         node = node->next;
     }

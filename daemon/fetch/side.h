@@ -5,10 +5,10 @@
 
 #include "cache/store.h"
 #include "fetch/admit.h"
+#include "fetch/body.h"
 #include "fetch/cached.h"
 #include "fetch/fetch.h"
 #include "fetch/make.h"
-#include "fetch/transfer.h"
 #include "fetch/zones.h"
 #include "origin/side.h"
 

@@ -113,7 +113,7 @@ enum access_standing access_standing(const struct access *access,
 
 /**
  * Whether the address of a client on UDP is trusted without a challenge (policy.echo-exempt;
- * client/handle.h). False for an address outside all ranges.
+ * client/echo.h). False for an address outside all ranges.
  */
 bool access_is_echo_exempt(const struct access *access, const struct address *address);
 

@@ -3,7 +3,7 @@
 #include "support/test.h"
 
 #include "coap/block.h"
-#include "fetch/transfer.h"
+#include "fetch/body.h"
 
 #include <string.h>
 
