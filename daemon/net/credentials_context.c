@@ -363,6 +363,7 @@ static void set_modes(SSL_CTX *context, struct credentials *credentials)
                                      SSL_OP_PRIORITIZE_CHACHA);
     SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF); /* tickets, not memory */
     SSL_CTX_set_timeout(context, TICKET_SECONDS);
+    (void)SSL_CTX_set_session_ticket_cb(context, credentials_on_ticket, NULL, NULL); /* 1, always */
     SSL_CTX_set_app_data(context, credentials);
     SSL_CTX_set_tlsext_servername_callback(context, on_server_name);
     if (credentials->psks != NULL) {

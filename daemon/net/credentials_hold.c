@@ -27,8 +27,8 @@ static bool is_trusted(SSL_CTX *context, const SSL *ssl, X509 *certificate)
     return is_good;
 }
 
-/* A resumed session need not have the chain: without it nothing can be known. */
-static bool can_check(const SSL *ssl)
+/* A resumed session need not have the chain. */
+static bool has_chain(const SSL *ssl)
 {
     return SSL_get_peer_cert_chain(ssl) != NULL || SSL_session_reused(ssl) == 0;
 }
@@ -75,12 +75,67 @@ static bool has_anchor(const SSL_CTX *context, const uint8_t anchor[CREDENTIALS_
     return false;
 }
 
+/* ---- where the certificate of a peer leads to ---- */
+
+/* @return false where no chain was verified: without a certificate, and in a resumed session */
+static bool anchor_of_chain(const SSL *ssl, uint8_t ret_anchor[CREDENTIALS_ANCHOR_LEN])
+{
+    const STACK_OF(X509) *chain = SSL_get0_verified_chain(ssl);
+    int count = chain == NULL ? 0 : sk_X509_num(chain);
+
+    return count > 0 && digest_anchor(sk_X509_value(chain, count - 1), ret_anchor);
+}
+
+/* OpenSSL keeps the certificate in a ticket, and not where it was verified to lead. */
+int credentials_on_ticket(SSL *ssl, void *context)
+{
+    uint8_t anchor[CREDENTIALS_ANCHOR_LEN];
+    (void)context;
+
+    if (anchor_of_chain(ssl, anchor)) { /* else it has one from its last ticket, or needs none */
+        (void)SSL_SESSION_set1_ticket_appdata(SSL_get_session(ssl), anchor, sizeof anchor);
+    }
+    ERR_clear_error();
+    return 1;
+}
+
+static bool anchor_of_ticket(const SSL *ssl, uint8_t ret_anchor[CREDENTIALS_ANCHOR_LEN])
+{
+    SSL_SESSION *session = SSL_get_session(ssl);
+    void *data = NULL;
+    size_t len = 0;
+
+    if (session == NULL || SSL_SESSION_get0_ticket_appdata(session, &data, &len) != 1 ||
+        len != CREDENTIALS_ANCHOR_LEN) {
+        return false;
+    }
+    memcpy(ret_anchor, data, CREDENTIALS_ANCHOR_LEN);
+    return true;
+}
+
+void credentials_note_anchor(const SSL *ssl, uint8_t ret_anchor[CREDENTIALS_ANCHOR_LEN])
+{
+    const EVP_PKEY *raw_key = raw_key_of_peer(ssl);
+    uint8_t digest[RAW_KEY_DIGEST_LEN];
+
+    memset(ret_anchor, 0, CREDENTIALS_ANCHOR_LEN);
+    if (raw_key != NULL && raw_key_digest(raw_key, digest)) {
+        memcpy(ret_anchor, digest, CREDENTIALS_ANCHOR_LEN);
+    } else if (!anchor_of_chain(ssl, ret_anchor)) {
+        (void)anchor_of_ticket(ssl, ret_anchor);
+    }
+    ERR_clear_error();
+}
+
+/* ---- after a reload ---- */
+
 bool credentials_still_hold(const struct credentials *before, const struct credentials *now,
                             const SSL *ssl)
 {
     X509 *certificate = SSL_get0_peer_certificate(ssl);
     const char *identity = SSL_get_psk_identity(ssl);
     const EVP_PKEY *raw_key = raw_key_of_peer(ssl);
+    uint8_t anchor[CREDENTIALS_ANCHOR_LEN];
 
     if (before == now) {
         return true;
@@ -93,32 +148,19 @@ bool credentials_still_hold(const struct credentials *before, const struct crede
                    sizeof before->client_ca_digest) == 0) {
             return true; /* do not verify thousands of sessions again without need */
         }
-        return !can_check(ssl) || is_trusted(now->tls, ssl, certificate);
+        if (has_chain(ssl)) {
+            return is_trusted(now->tls, ssl, certificate);
+        }
+        credentials_note_anchor(ssl, anchor);
+        return has_anchor(now->tls, anchor);
     }
     return identity == NULL || psk_tables_agree(before->psks, now->psks, identity);
-}
-
-void credentials_note_anchor(const SSL *ssl, uint8_t ret_anchor[CREDENTIALS_ANCHOR_LEN])
-{
-    const STACK_OF(X509) *chain = SSL_get0_verified_chain(ssl);
-    const EVP_PKEY *raw_key = raw_key_of_peer(ssl);
-    int count = chain == NULL ? 0 : sk_X509_num(chain);
-    uint8_t digest[RAW_KEY_DIGEST_LEN];
-
-    memset(ret_anchor, 0, CREDENTIALS_ANCHOR_LEN);
-    if (raw_key != NULL && raw_key_digest(raw_key, digest)) {
-        memcpy(ret_anchor, digest, CREDENTIALS_ANCHOR_LEN);
-    } else if (count > 0) {
-        (void)digest_anchor(sk_X509_value(chain, count - 1), ret_anchor);
-    }
-    ERR_clear_error();
 }
 
 bool credentials_hold_for(const struct credentials *before, const struct credentials *now,
                           const struct identity *identity,
                           const uint8_t anchor[CREDENTIALS_ANCHOR_LEN])
 {
-    static const uint8_t none[CREDENTIALS_ANCHOR_LEN];
     char psk[PSK_IDENTITY_MAX + 1];
 
     if (before == now || !identity_is_known(identity)) {
@@ -128,8 +170,7 @@ bool credentials_hold_for(const struct credentials *before, const struct credent
         return credentials_hold_raw_key(now, identity, anchor, CREDENTIALS_ANCHOR_LEN);
     }
     if (identity->kind == IDENTITY_CERTIFICATE) {
-        return memcmp(anchor, none, sizeof none) == 0 ||
-               memcmp(before->client_ca_digest, now->client_ca_digest,
+        return memcmp(before->client_ca_digest, now->client_ca_digest,
                       sizeof before->client_ca_digest) == 0 ||
                has_anchor(now->tls, anchor);
     }
@@ -193,7 +234,6 @@ bool credentials_hold_mark(const struct credentials_marker *marker, const struct
                            const uint8_t anchor[CREDENTIALS_ANCHOR_LEN],
                            const uint8_t mark[CREDENTIALS_MARK_LEN])
 {
-    static const uint8_t none[CREDENTIALS_ANCHOR_LEN];
     const struct credentials *now = marker->credentials;
     uint8_t ours[CREDENTIALS_MARK_LEN];
 
@@ -204,8 +244,7 @@ bool credentials_hold_mark(const struct credentials_marker *marker, const struct
         return credentials_hold_raw_key(now, identity, anchor, CREDENTIALS_ANCHOR_LEN);
     }
     if (identity->kind == IDENTITY_CERTIFICATE) {
-        return memcmp(anchor, none, sizeof none) == 0 ||
-               memcmp(mark, now->client_ca_digest, CREDENTIALS_MARK_LEN) == 0 ||
+        return memcmp(mark, now->client_ca_digest, CREDENTIALS_MARK_LEN) == 0 ||
                has_anchor(now->tls, anchor);
     }
     return mark_psk(marker, identity, ours) && CRYPTO_memcmp(ours, mark, CREDENTIALS_MARK_LEN) == 0;

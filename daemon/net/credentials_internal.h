@@ -79,6 +79,15 @@ bool credentials_hold_raw_key(const struct credentials *credentials,
                               const struct identity *identity, const uint8_t *anchor,
                               size_t anchor_len);
 
+/* credentials_hold.c */
+
+/**
+ * OpenSSL's callback for a ticket that is made: it gets what credentials_note_anchor() has to know
+ * of the chain. @return 1: without memory for it a session that is resumed with the ticket ends
+ * when the file of client CAs changes
+ */
+int credentials_on_ticket(SSL *ssl, void *context);
+
 /* credentials_context.c */
 
 /** @return NULL on error. Free with certificate_table_free(). */

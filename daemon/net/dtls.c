@@ -72,16 +72,6 @@ static struct dtls_session *session_of_ssl(const SSL *ssl)
     return peer == NULL ? NULL : HASH_ENTRY(peer, struct dtls_shake, peer)->session;
 }
 
-static uint64_t key_of_cid(const uint8_t *cid, size_t len)
-{
-    uint64_t key = 0;
-
-    for (size_t i = 0; i < len; i++) {
-        key = key << 8 | cid[i];
-    }
-    return key;
-}
-
 /* @return the session of the first record of type tls12_cid in the datagram; NULL: there is none
  */
 static struct dtls_session *cid_find(const struct dtls_listener *listener, const uint8_t *data,
@@ -98,7 +88,7 @@ static struct dtls_session *cid_find(const struct dtls_listener *listener, const
     if (view.type != CONTENT_CID) {
         return NULL;
     }
-    struct hash_node *node = hash_map_find(&listener->cids, key_of_cid(view.cid, cid_len));
+    struct hash_node *node = hash_map_find(&listener->cids, dtls_cid_key(view.cid, cid_len));
     struct dtls_session *session =
         node == NULL ? NULL : HASH_ENTRY(node, struct dtls_session, by_cid);
     /* A handshake goes on where it began: its cookie is for that address. */
@@ -121,7 +111,7 @@ static bool take_cid(struct dtls_session *session, uint8_t *ret_cid)
         if (len > 1) {
             ret_cid[0] = listener->options.worker;
         }
-        uint64_t key = key_of_cid(ret_cid, len);
+        uint64_t key = dtls_cid_key(ret_cid, len);
         if (hash_map_find(&listener->cids, key) == NULL) {
             hash_map_add(&listener->cids, &session->by_cid, key);
             return true;
@@ -263,8 +253,8 @@ static int make_newcomer(struct dtls_listener *listener)
 static void take_newcomer(struct dtls_listener *listener, const struct datagram *datagram)
 {
     struct dtls_session *pending = session_find(listener, &datagram->path, SESSION_HANDSHAKING);
-    /* The rest of the datagram, after DTLSv1_listen(), is for the handshake. */
-    size_t left = listener->io.pipe.input == NULL ? 0 : datagram->len;
+    /* Before 3.2 DTLSv1_listen() leaves the ClientHello to be read again. */
+    size_t left = listener->io.pipe.input == NULL ? 0 : listener->io.pipe.input_len;
     const uint8_t *data = datagram->data;
 
     /* The client sends its ClientHello again, a second later at first (RFC 6347 section 4.2.4.1).
@@ -295,7 +285,13 @@ static void on_newcomer(struct dtls_listener *listener, const struct datagram *d
         dtls_count(&listener->counters.records_dropped);
         return;
     }
-    dtls_io_begin(listener, NULL, &datagram->path, datagram->data, datagram->len);
+    /* The ClientHello alone: from 3.2 on OpenSSL would keep what is behind it, unseen by us. */
+    struct record_view hello;
+    if (!record_parse(datagram->data, datagram->len, 0, &hello)) {
+        dtls_count(&listener->counters.records_dropped);
+        return;
+    }
+    dtls_io_begin(listener, NULL, &datagram->path, datagram->data, hello.whole_len);
     ERR_clear_error();
     int result = DTLSv1_listen(listener->newcomer, listener->no_address);
     ERR_clear_error();
@@ -353,6 +349,7 @@ static void on_datagram(void *context, struct udp_socket *socket, const struct d
             ? session_find(listener, &datagram->path, SESSION_HANDSHAKING)
             : NULL;
     struct dtls_session *current = session_find(listener, &datagram->path, SESSION_ESTABLISHED);
+    listener->from = &datagram->path;
     if (is_client_hello(data, len) && !is_repeated_hello(listener, datagram)) {
         on_newcomer(listener, datagram);
         return;
@@ -365,7 +362,6 @@ static void on_datagram(void *context, struct udp_socket *socket, const struct d
     bool is_plain = (data[3] | data[4]) == 0;
     bool of_use = false;
     listener->unopened = 0;
-    listener->from = &datagram->path;
     struct dtls_session *named = cid_find(listener, data, len);
     if (named != NULL || data[0] == CONTENT_CID) {
         current = named;

@@ -163,6 +163,7 @@ static bool take_session(struct dtls_listener *listener, struct unpack *in,
     struct dtls_session *session = NULL;
 
     if (!unpack_session(in, &packed)) {
+        records_clear(&packed.records);
         return false;
     }
     if (can_adopt(listener, &packed, marker)) {

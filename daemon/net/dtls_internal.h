@@ -175,6 +175,27 @@ struct dtls_listener {
     uint8_t sealed[DTLS_DATAGRAM_MAX + RECORD_OVERHEAD_MAX];
 };
 
+/** The number of an id of at most DTLS_CID_MAX bytes, by which its session is found. */
+static inline uint64_t dtls_cid_key(const uint8_t *cid, size_t len)
+{
+    uint64_t key = 0;
+
+    for (size_t i = 0; i < len; i++) {
+        key = key << 8 | cid[i];
+    }
+    return key;
+}
+
+/**
+ * RFC 9146 section 4: false for a record with the id of another session, behind one of this session
+ * in its datagram.
+ */
+static inline bool session_has_id_of(const struct dtls_session *session,
+                                     const struct record_view *view)
+{
+    return view->cid_len == 0 || dtls_cid_key(view->cid, view->cid_len) == session->by_cid.key;
+}
+
 static inline struct dtls_listener *dtls_listener_of(struct dtls_pipe *pipe)
 {
     return HASH_ENTRY(pipe, struct dtls_listener, io.pipe);

@@ -387,6 +387,10 @@ static bool take_record(struct dtls_session *session, const struct record_view *
     if (view->epoch == 0) {
         return false;
     }
+    if (!session_has_id_of(session, view)) {
+        listener->unopened++;
+        return false;
+    }
     switch (
         records_open(listener->crypto, &session->records, view, listener->plaintext, &len, &type)) {
     case RECORD_OPENED:

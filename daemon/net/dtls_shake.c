@@ -317,6 +317,10 @@ static bool feed_protected(struct dtls_session *session, const struct record_vie
         keep_early(session->shake, view);
         return false;
     }
+    if (!session_has_id_of(session, view)) {
+        listener->unopened++;
+        return false;
+    }
     switch (
         records_open(listener->crypto, &session->records, view, listener->plaintext, &len, &type)) {
     case RECORD_OPENED:
@@ -346,12 +350,16 @@ static bool feed_protected(struct dtls_session *session, const struct record_vie
     return plain > 0 && feed_openssl(session, listener->sealed, plain);
 }
 
-/* How many bytes of @p data, which begins with @p view, are records in the clear. */
+/*
+ * How many bytes of @p data, which begins with @p view, are records in the clear. OpenSSL has to
+ * see the same records there: of type tls12_cid it would look for a length where we have an id, and
+ * find records that we have not looked at.
+ */
 static size_t plain_len(const uint8_t *data, size_t len, struct record_view view)
 {
     size_t used = 0;
 
-    while (view.epoch == 0) {
+    while (view.epoch == 0 && view.type != CONTENT_CID) {
         used += view.whole_len;
         if (!record_parse(data + used, len - used, 0, &view)) {
             break;
@@ -376,8 +384,11 @@ static size_t feed_records(struct dtls_session *session, const uint8_t *data, si
     while (session->state == SESSION_HANDSHAKING &&
            record_parse(data + used, len - used, session->records.cid_len, &view)) {
         size_t plain = plain_len(data + used, len - used, view);
-        *ret_was_fed |=
-            plain > 0 ? feed_openssl(session, data + used, plain) : feed_protected(session, &view);
+        if (plain > 0) {
+            *ret_was_fed |= feed_openssl(session, data + used, plain);
+        } else if (view.epoch != 0) { /* an id in the clear is nobody's: RFC 9146 section 4 */
+            *ret_was_fed |= feed_protected(session, &view);
+        }
         used += plain > 0 ? plain : view.whole_len;
     }
     return used;

@@ -52,7 +52,7 @@ const struct raw_keys *credentials_client_keys(const struct credentials *credent
  * Whether the peer of @p ssl, accepted with the credentials @p before, would be accepted with @p
  * now: its pre-shared key or the name of its raw public key has not changed, or the issuers of its
  * certificate are trusted still.
- * True if that cannot be found out, as for a resumed session without a chain.
+ * Of a resumed session, which has no chain, its ticket says where the chain led.
  */
 bool credentials_still_hold(const struct credentials *before, const struct credentials *now,
                             const SSL *ssl);
@@ -62,8 +62,8 @@ bool credentials_still_hold(const struct credentials *before, const struct crede
 
 /**
  * Which trust anchor the verified certificate of the peer of @p ssl leads to: the start of its
- * digest; zeros without a certificate, and for a resumed session, which has no chain. Of a raw
- * public key the start of its own digest.
+ * digest; zeros without a certificate. Of a resumed session its ticket says so. Of a raw public key
+ * the start of its own digest.
  */
 void credentials_note_anchor(const SSL *ssl, uint8_t ret_anchor[CREDENTIALS_ANCHOR_LEN]);
 

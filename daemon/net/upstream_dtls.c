@@ -413,6 +413,25 @@ static size_t part_len(const uint8_t *data, size_t len, struct record_view view)
 }
 
 /*
+ * Protected records before the origin server's ChangeCipherSpec, which OpenSSL keeps until then,
+ * each in a buffer of 17 kB, and up to a hundred: a Finished that the network has put first, and a
+ * few more. What is left out is sent again.
+ */
+#define EARLY_RECORDS_MAX 4u
+
+static bool may_be_fed(struct dtls_end *end, const struct record_view *view)
+{
+    if (view->epoch == 0 || SSL_get_state(end->ssl) == TLS_ST_CR_CHANGE) {
+        return true;
+    }
+    if (end->early_records == EARLY_RECORDS_MAX) {
+        return false;
+    }
+    end->early_records++;
+    return true;
+}
+
+/*
  * Record by record, so that what follows the Finished in its datagram is ours. The number of the
  * record that has ended the handshake, which is authentic then, is not taken again.
  */
@@ -423,7 +442,9 @@ static void shake_feed_client(struct session *session, const uint8_t *data, size
 
     while (!session->is_dead && !end->is_open && record_parse(data, len, 0, &view)) {
         size_t used = part_len(data, len, view);
-        upstream_shake_on(session, data, used);
+        if (may_be_fed(end, &view)) {
+            upstream_shake_on(session, data, used);
+        }
         if (end->is_open && view.epoch == 1) {
             records_accept(&end->records, view.number);
         }

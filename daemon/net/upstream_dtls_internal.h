@@ -49,11 +49,12 @@ struct dtls_end {
     struct records records;
     struct message_layer layer;
     struct end_flight flight;
-    bool has_keys;      /* records is ready */
-    bool is_open;       /* the handshake is done */
-    bool is_resumed;    /* and it was without a key exchange */
-    bool is_wrong_name; /* of the certificate */
-    bool was_cut;       /* by a fatal alert: no close_notify */
+    uint8_t early_records; /* that OpenSSL may keep until it can open them */
+    bool has_keys;         /* records is ready */
+    bool is_open;          /* the handshake is done */
+    bool is_resumed;       /* and it was without a key exchange */
+    bool is_wrong_name;    /* of the certificate */
+    bool was_cut;          /* by a fatal alert: no close_notify */
 };
 
 /* ---- upstream_dtls.c ---- */

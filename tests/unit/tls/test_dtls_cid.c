@@ -207,6 +207,30 @@ static void test_a_record_without_its_id_is_not_opened(void **state)
     server_stop();
 }
 
+/* Behind one with the right id, which has led to the session. */
+static void test_a_record_with_another_id_is_not_opened(void **state)
+{
+    struct mover mover;
+    uint8_t datagram[512];
+    (void)state;
+
+    server_start_with(credentials_psk(), &with_ids);
+    mover_open(&mover, "127.0.0.1:40001", NULL, 4);
+    client_must_talk(&mover.client, "hello");
+    size_t len = records_seal(crypto, &mover.records, CONTENT_APPLICATION_DATA,
+                              (const uint8_t *)"own", 3, datagram);
+    struct records other = mover.records;
+    other.peer_cid[CID_BYTES - 1] ^= 1;
+    len += records_seal(crypto, &other, CONTENT_APPLICATION_DATA, (const uint8_t *)"other", 5,
+                        datagram + len);
+    fake_peer_send_bytes(mover.client.peer, &server_address, datagram, len);
+    fake_net_run(0);
+    assert_string_equal(server.last, "own");
+    assert_int_equal(server.datagrams, 2);
+    client_close(&mover.client);
+    server_stop();
+}
+
 static void send_inner(struct mover *mover, uint8_t type, const char *data, size_t len)
 {
     uint8_t record[256];
@@ -502,6 +526,7 @@ int main(void)
         cmocka_unit_test(test_records_with_ids_are_steered),
         cmocka_unit_test(test_who_offers_nothing_or_too_much_gets_no_id),
         cmocka_unit_test(test_a_record_without_its_id_is_not_opened),
+        cmocka_unit_test(test_a_record_with_another_id_is_not_opened),
         cmocka_unit_test(test_padding_and_strange_types),
         cmocka_unit_test(test_a_client_that_is_believed_moves),
         cmocka_unit_test(test_a_session_shows_its_state),

@@ -535,6 +535,58 @@ static void test_reload_that_takes_a_key_ends_its_sessions(void **state)
     server_stop();
 }
 
+/* Both authorities in one file. */
+static const char *write_both_authorities(void)
+{
+    static const char *const names[] = {"ca.pem", "other-ca.pem"};
+    char text[8192];
+    size_t len = 0;
+
+    for (size_t i = 0; i < 2; i++) {
+        FILE *file = fopen(file_path(names[i]), "re");
+        assert_non_null(file);
+        len += fread(text + len, 1, sizeof text - 1 - len, file);
+        assert_int_equal(fclose(file), 0);
+    }
+    text[len] = '\0';
+    (void)file_write("both.pem", text);
+    return "both.pem";
+}
+
+/* A ticket has the certificate, and not the chain that led to its issuer. */
+static void test_reload_that_takes_an_issuer_ends_resumed_sessions(void **state)
+{
+    static const struct {
+        const char *authorities; /* from the reload on */
+        bool stays;
+    } rows[] = {{"ca.pem", true}, {"both.pem", true}, {"other-ca.pem", false}};
+    (void)state;
+
+    (void)write_both_authorities();
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct client client;
+        char answer[64];
+        server_start(credentials_all("server", i == 0 ? "both.pem" : "ca.pem", true));
+        client_open(&client, &(struct client_wish){.address = "127.0.0.1:40001",
+                                                   .suites = "ECDHE-ECDSA-AES128-CCM8",
+                                                   .certificate = "sensor"});
+        client_must_talk(&client, "hello");
+        for (unsigned round = 0; round < 2; round++) { /* by the first ticket, and by its heir */
+            client_restart(&client);
+            client_must_talk(&client, "again");
+            assert_int_equal(SSL_session_reused(client.ssl), 1);
+        }
+        struct credentials *credentials = credentials_all("server", rows[i].authorities, true);
+        dtls_set_credentials(server.listener, credentials);
+        credentials_release(credentials);
+        assert_int_equal(dtls_counters(server.listener)->sessions, rows[i].stays ? 1 : 0);
+        assert_int_equal(client_ask(&client, "still", answer, sizeof answer),
+                         rows[i].stays ? 5 : 0);
+        client_close(&client);
+        server_stop();
+    }
+}
+
 static void test_keylog_is_written_where_asked_for(void **state)
 {
     struct client client;
@@ -637,6 +689,7 @@ int main(void)
         cmocka_unit_test(test_tickets_resume_with_the_same_identity),
         cmocka_unit_test(test_reload_ends_resumption_but_no_session),
         cmocka_unit_test(test_reload_that_takes_a_key_ends_its_sessions),
+        cmocka_unit_test(test_reload_that_takes_an_issuer_ends_resumed_sessions),
         cmocka_unit_test(test_keylog_is_written_where_asked_for),
         cmocka_unit_test(test_fragments_of_every_size),
         cmocka_unit_test(test_handshake_survives_a_bad_network),
