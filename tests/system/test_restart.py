@@ -291,12 +291,63 @@ REFUSED = {
 }
 
 
-def assert_refused(scene, proxy, reason):
-    """That one is counted, and no other."""
-    assert "handover_refused" in proxy.text
+def handover_of(part, workers=1):
+    """No sockets, and @part for each worker: server/handover.c."""
+    return handover_bytes(body=struct.pack(">IIIII", workers, 0, 0, 0, 0)
+                          + workers * (struct.pack(">I", len(part)) + part))
+
+
+def assert_counted(scene, reason):
+    """That one, and no other."""
     refused = {name.removeprefix("handovers_refused_"): value for name, value in
                scene.stats().items() if name.startswith("handovers_refused_")}
     assert {name: value for name, value in refused.items() if value} == {reason: 1}
+
+
+def assert_refused(scene, proxy, reason):
+    """The same, and it is logged."""
+    assert "handover_refused" in proxy.text
+    assert_counted(scene, reason)
+
+
+def start_with_handover(scene, fd):
+    """A proxy that is to take over what is in @fd."""
+    os.set_inheritable(fd, True)
+    proxy = Proxy("--set", "admin.socket=" + scene.control, "--set", "proxy.workers=1",
+                  listen=("127.0.0.1",), pass_fds=(fd,),
+                  environment=dict(os.environ, CRIPROXYD_HANDOVER=str(fd)))
+    scene.stack.callback(proxy.stop_cleanly)
+    return proxy
+
+
+def test_a_hand_over_that_cannot_be_destroyed_is_not_used(scene):
+    """Control: restart, a file that is good and cannot be overwritten could be taken twice."""
+    fd = os.memfd_create("handover", 0)
+    scene.stack.callback(os.close, fd)
+    os.write(fd, handover_of(b"\0"))
+    read_only = os.open("/proc/self/fd/%d" % fd, os.O_RDONLY)
+    scene.stack.callback(os.close, read_only)
+    proxy = start_with_handover(scene, read_only)
+    assert_refused(scene, proxy, "not_overwritten")
+    proxy.assert_alive()
+
+
+@pytest.mark.parametrize("part, is_good", [(b"\0", True), (b"\1cut", False), (b"", False)])
+def test_a_part_that_cannot_be_read_is_left_out(scene, part, is_good):
+    """Control: restart, a worker's part that ends too early is logged and counted, and the worker
+    serves all the same; one without sessions is not."""
+    fd = os.memfd_create("handover", 0)
+    scene.stack.callback(os.close, fd)
+    os.write(fd, handover_of(part))
+    proxy = start_with_handover(scene, fd)
+    proxy.assert_alive()
+    if is_good:
+        assert not any(value for name, value in scene.stats().items()
+                       if name.startswith("handovers_refused_"))
+    else:
+        proxy.wait_for_line(r"^sessions_not_taken_over .*worker=0 error=unreadable")
+        scene.wait_for_stat("handovers_refused_unreadable", 1)
+        assert_counted(scene, "unreadable")
 
 
 @pytest.mark.parametrize("what", ["no number", "99", *REFUSED])

@@ -4,6 +4,8 @@
 
 #include "net/handover_file.h"
 
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -141,6 +143,26 @@ static void test_an_old_one(void **state)
     later_ms = 0;
 }
 
+/* What cannot be destroyed could be taken once more: its keys are not used, and no copy stays. */
+static void test_one_that_cannot_be_overwritten(void **state)
+{
+    struct pack body = {0};
+    struct unpack in = {0};
+    enum handover_refusal why = HANDOVER_REFUSAL_COUNT;
+    char path[64];
+    int fd = written();
+    (void)state;
+
+    (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    int read_only = open(path, O_RDONLY | O_CLOEXEC);
+    assert_true(read_only >= 0);
+    assert_false(handover_file_take(read_only, &body, &in, &why));
+    assert_int_equal(why, HANDOVER_REFUSAL_not_overwritten);
+    assert_null(body.data);
+    assert_int_equal(close(read_only), 0);
+    assert_int_equal(close(fd), 0);
+}
+
 static void test_a_failed_pack_is_not_written(void **state)
 {
     const struct pack body = {.has_failed = true};
@@ -232,6 +254,7 @@ int main(void)
         cmocka_unit_test(test_of_another_version),
         cmocka_unit_test(test_of_another_user_or_start),
         cmocka_unit_test(test_an_old_one),
+        cmocka_unit_test(test_one_that_cannot_be_overwritten),
         cmocka_unit_test(test_a_failed_pack_is_not_written),
         cmocka_unit_test(test_what_is_destroyed_is_overwritten),
         cmocka_unit_test(test_packs_end_where_they_end),
