@@ -180,6 +180,13 @@ bool cache_key_of_target(const struct target *target, uint8_t *buffer, size_t ca
     return true;
 }
 
+/* Which block is asked for. */
+static void put_block(struct key_writer *writer, uint32_t block2)
+{
+    put_uint(writer, OPTION_block2, 2);
+    put_uint(writer, block2, 4);
+}
+
 static void set_hash(struct cache_key *key)
 {
     key->hash =
@@ -208,8 +215,7 @@ bool cache_key_make(const struct cache_key_source *source, uint8_t *buffer, size
     made.base_len = (uint32_t)writer.len;
     if (block2.number != 0) {
         /* NUM and SZX: M means nothing in a request (BLK-7). */
-        put_uint(&writer, OPTION_block2, 2);
-        put_uint(&writer, option_uint(block2.value) & ~UINT32_C(8), 4);
+        put_block(&writer, option_uint(block2.value) & ~UINT32_C(8));
     }
     if (writer.overflow) {
         return false;
@@ -218,6 +224,22 @@ bool cache_key_make(const struct cache_key_source *source, uint8_t *buffer, size
     set_hash(&made);
     *ret_key = made;
     return true;
+}
+
+bool cache_key_of_block(const struct cache_key *key, uint32_t block2, uint8_t *buffer,
+                        size_t capacity, struct cache_key *ret_key)
+{
+    struct key_writer writer = {.buffer = buffer, .capacity = capacity, .len = key->base_len};
+    if (key->base_len > capacity) {
+        return false;
+    }
+    memcpy(buffer, key->bytes, key->base_len);
+    put_block(&writer, block2);
+    *ret_key = *key;
+    ret_key->bytes = buffer;
+    ret_key->len = (uint32_t)writer.len;
+    set_hash(ret_key);
+    return !writer.overflow;
 }
 
 struct cache_key cache_key_base(const struct cache_key *key)

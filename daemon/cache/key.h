@@ -81,6 +81,16 @@ void cache_key_read_target(const struct cache_key *key, struct target *ret_targe
 /** The key of the same request for no particular block; borrows from @p key. */
 struct cache_key cache_key_base(const struct cache_key *key);
 
+/**
+ * The key of the same request for a block.
+ *
+ * @param block2 value of Block2, its M bit not set.
+ * @param buffer where its bytes go; @p ret_key borrows them. Not those of @p key.
+ * @return false where they do not fit.
+ */
+bool cache_key_of_block(const struct cache_key *key, uint32_t block2, uint8_t *buffer,
+                        size_t capacity, struct cache_key *ret_key);
+
 /** A copy of @p key over @p bytes, which has room for key->len. */
 struct cache_key cache_key_copy(const struct cache_key *key, uint8_t *bytes);
 

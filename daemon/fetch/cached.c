@@ -8,6 +8,7 @@
 #include "cache/freshness.h"
 #include "coap/option.h"
 #include "fetch/admit.h"
+#include "fetch/ahead.h"
 #include "fetch/coalesce.h"
 #include "fetch/forward.h"
 #include "fetch/group.h"
@@ -600,10 +601,14 @@ void cached_answer(struct fetch_side *side, struct fetch *fetch, const struct re
     }
     const struct answer_facts facts = facts_of(fetch, reply);
     fetch->ticket.is_for_one = facts.use == ANSWER_FOR_ONE;
-    /* A failure would push out what stands in for it. */
-    if (facts.use == ANSWER_STORABLE &&
-        !(cached_is_failure(reply->code) && find_help(side, fetch) != NULL)) {
+    /* A failure would push out what stands in for it; no client has asked for that of a block. */
+    bool is_of_no_use = (fetch->is_ahead && reply->code != CODE(2, 5)) ||
+                        (cached_is_failure(reply->code) && find_help(side, fetch) != NULL);
+    if (facts.use == ANSWER_STORABLE && !is_of_no_use) {
         keep_answer(side, fetch, reply, &facts);
+        if (facts.is_partial && facts.max_age_s > 0) {
+            ahead_go_on(side, fetch, reply);
+        }
     }
     fetch_answer(side, fetch, REASON_answered, reply);
 }

@@ -131,6 +131,8 @@ struct fetch {
     struct asker *asker;      /* on whose behalf: of the client's request, or */
     struct asker own_asker;   /* its own copy, where the fetch may outlive that request */
     struct trail *trail;      /* likewise, in own_trail */
+    bool is_ahead;            /* of a block that no client has asked for yet (fetch/ahead.h) */
+    uint32_t ahead_until;     /* NUM of the last block to be fetched ahead; 0: none */
     bool is_safe;             /* the method is: GET or FETCH */
     bool may_stay_unanswered; /* as in struct fetch_recipe, */
     bool asks_for_block;      /* and this */
@@ -165,6 +167,7 @@ struct fetch_table {
     uint8_t *memory;
     struct free_slots free;
     uint32_t own_count;        /* of the proxy's own */
+    uint32_t ahead_count;      /* of those that is_ahead is set in */
     uint64_t last_id, id_step; /* of trails; those of several workers interleave */
     uint64_t changes_unknown;  /* of states, that fetch.def does not have */
 };

@@ -61,6 +61,7 @@ void fetch_free(struct fetch_table *table, struct memory_pool *large, struct fet
     fetch->redirect = NULL;
     fetch->state = FETCH_free;
     table->own_count -= fetch->is_own;
+    table->ahead_count -= fetch->is_ahead;
     free_slots_give(&table->free, fetch->slot);
 }
 
