@@ -96,7 +96,7 @@ static bool is_short_of_memory(const struct client_side *side, const struct leg 
 static void reclaim_bodies(struct client_side *side, const struct leg *leg, size_t bytes)
 {
     struct body_store *store = &side->fetch.bodies;
-    while (body_store_is_short(store)) {
+    while (!fetch_has_room_for_bodies(&side->fetch)) {
         bool is_owed;
         struct holding *holding =
             account_yield(&store->transfers, &leg->asker.path.remote, bytes, &is_owed);
@@ -250,14 +250,6 @@ static void replace_older(struct client_side *side, const struct leg *leg)
     }
 }
 
-/* Whether it waits for the fetch of an equal request from now on. */
-static bool join_equal(struct client_side *side, struct request *request,
-                       const struct fetch_recipe *recipe)
-{
-    struct fetch *equal = coalesce_find(&side->fetch, recipe);
-    return equal != NULL && request_join(side, request, equal, recipe);
-}
-
 /* --- may it go ---------------------------------------------------------- */
 
 static struct serve_subject subject_of(const struct client_side *side,
@@ -406,7 +398,7 @@ static void send_unobserved(struct client_side *side, struct request *request,
     struct cached_lookup lookup = *recipe->lookup;
     lookup.key = request->fetch->ticket.key; /* the lookup's bytes may be others by now */
     plain.lookup = &lookup;
-    if (request->fetch->memory.is_large || !join_equal(side, request, &plain)) {
+    if (request->fetch->memory.is_large || !request_join(side, request, &plain)) {
         coalesce_open(&side->fetch, request->fetch);
         forward_start(&side->fetch, request->fetch);
     }
@@ -428,11 +420,8 @@ static void send_on(struct client_side *side, struct incoming *incoming,
     struct problem problem = {.reason = REASON_proxy_busy};
     struct request *request = request_make(side, incoming->leg, incoming->message);
     bool is_plain = plan != BLOCK_PLAN_TRANSFER && !question->is_registration;
-    if (request != NULL && is_plain && join_equal(side, request, &recipe)) {
-        return;
-    }
     if (request != NULL) {
-        problem.reason = request_ask(side, request, &recipe);
+        problem.reason = request_ask(side, request, &recipe, is_plain);
     }
     if (problem.reason != REASON_none) {
         if (request != NULL) {
@@ -442,8 +431,10 @@ static void send_on(struct client_side *side, struct incoming *incoming,
     } else if (plan == BLOCK_PLAN_TRANSFER) {
         transfer_send(&side->fetch, request->fetch, body, incoming->options.block1);
     } else if (is_plain) {
-        coalesce_open(&side->fetch, request->fetch);
-        forward_start(&side->fetch, request->fetch);
+        if (request->joined_id == 0) {
+            coalesce_open(&side->fetch, request->fetch);
+            forward_start(&side->fetch, request->fetch);
+        }
     } else if (!registration_take(side, request, &recipe)) {
         send_unobserved(side, request, &recipe);
     }

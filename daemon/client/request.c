@@ -14,6 +14,7 @@
 #include "client/stream.h"
 #include "client/trace.h"
 #include "fetch/cached.h"
+#include "fetch/coalesce.h"
 #include "fetch/forward.h"
 #include "fetch/published.h"
 
@@ -201,23 +202,9 @@ struct request *request_make(struct client_side *side, const struct leg *leg,
     struct request *request = request_new(side, leg);
     if (request != NULL) {
         request->query = serve_query(side, message);
-        trail_begin(&side->fetch, &request->trail);
         request_begin(side, request);
     }
     return request;
-}
-
-enum reason request_ask(struct client_side *side, struct request *request,
-                        struct fetch_recipe *recipe)
-{
-    recipe->asker = &request->leg.asker;
-    recipe->trail = &request->trail;
-    recipe->turn = &request->leg.peer->turn;
-    enum reason reason = fetch_make(&side->fetch, recipe, &request->waiter, &request->fetch);
-    if (reason == REASON_none && request->fetch->memory.is_large) {
-        charge_large(side, request);
-    }
-    return reason;
 }
 
 static void leave_peer(struct request *request)
@@ -308,8 +295,9 @@ static void on_joined_deadline(void *context, struct timer *timer, uint64_t now_
     fetch_fail_one(&side->fetch, request->fetch, &request->waiter, REASON_origin_timeout);
 }
 
-bool request_join(struct client_side *side, struct request *request, struct fetch *fetch,
-                  const struct fetch_recipe *recipe)
+/* It waits from now on for @p fetch. @return false where its options do not fit its slot. */
+static bool join_fetch(struct client_side *side, struct request *request, struct fetch *fetch,
+                       const struct fetch_recipe *recipe)
 {
     const struct bytes options = recipe->message->options;
     uint8_t *kept = memory_alloc(&request->memory, options.len);
@@ -337,6 +325,31 @@ bool request_join(struct client_side *side, struct request *request, struct fetc
     metric_add(&side->context.metrics.requests_coalesced, 1);
     timer_set(&side->context.wheel, &request->timer, request->own.deadline_ms, on_joined_deadline);
     return true;
+}
+
+bool request_join(struct client_side *side, struct request *request,
+                  const struct fetch_recipe *recipe)
+{
+    struct fetch *equal = coalesce_find(&side->fetch, recipe);
+    return equal != NULL && join_fetch(side, request, equal, recipe);
+}
+
+enum reason request_ask(struct client_side *side, struct request *request,
+                        struct fetch_recipe *recipe, bool may_join)
+{
+    recipe->asker = &request->leg.asker;
+    recipe->trail = &request->trail;
+    recipe->turn = &request->leg.peer->turn;
+    trail_begin(&side->fetch, &request->trail);
+    struct fetch *equal = may_join ? coalesce_find(&side->fetch, recipe) : NULL;
+    if (equal != NULL && join_fetch(side, request, equal, recipe)) {
+        return REASON_none;
+    }
+    enum reason reason = fetch_make(&side->fetch, recipe, &request->waiter, &request->fetch);
+    if (reason == REASON_none && request->fetch->memory.is_large) {
+        charge_large(side, request);
+    }
+    return reason;
 }
 
 /* It waits for nothing any more, for @p reason, and is about to be told so with @p code. */

@@ -98,12 +98,13 @@ struct request *request_make(struct client_side *side, const struct leg *leg,
                              const struct message *message);
 
 /**
- * Make its own fetch, of @p recipe, in which asker, trail and turn are set.
+ * Join the fetch of an equal request where @p may_join, or else make its own, of @p recipe, in
+ * which asker, trail and turn are set. Its own is not sent yet: its joined_id is 0.
  *
- * @return REASON_none, or why there is none.
+ * @return REASON_none, or why there is no fetch.
  */
 enum reason request_ask(struct client_side *side, struct request *request,
-                        struct fetch_recipe *recipe);
+                        struct fetch_recipe *recipe, bool may_join);
 
 /**
  * No fetch could be made for it: freed, as though there had been no request. Its client is the
@@ -125,21 +126,14 @@ bool request_renew_memory(struct client_side *side, struct request *request, siz
 void request_deliver(struct request_table *table, struct request *request);
 
 /**
- * It waits from now on for @p fetch, which is made or under way for an equal request, until its own
- * time is over. Its own fetch, which has not been sent, ends.
+ * It waits from now on for the fetch of an equal request (fetch/coalesce.h), until its own time is
+ * over. Its own fetch, which has not been sent, ends.
  *
  * @param recipe what its own fetch would be made from.
- * @return false where its options do not fit its slot; nothing has changed then.
+ * @return false where there is none, or its options do not fit its slot; nothing has changed then.
  */
-bool request_join(struct client_side *side, struct request *request, struct fetch *fetch,
+bool request_join(struct client_side *side, struct request *request,
                   const struct fetch_recipe *recipe);
-
-/** Whether an origin server was chosen for its own fetch: not for one that it has joined. */
-static inline bool request_was_sent(const struct request *request)
-{
-    const struct fetch *fetch = request->fetch;
-    return fetch != NULL && fetch->asker == &request->leg.asker && fetch->candidate_count > 0;
-}
 
 /** The request that waits for @p fetch, the first of several; NULL: a part of the proxy does. */
 struct request *request_of_fetch(const struct fetch *fetch);

@@ -208,6 +208,13 @@ __attribute__((format(printf, 2, 3))) static void add(struct line *line, const c
     line->len += len > 0 && (size_t)len < left ? (size_t)len : left - 1;
 }
 
+/* Whether an origin server was chosen for its own fetch: not for one that it has joined. */
+static bool request_was_sent(const struct request *request)
+{
+    const struct fetch *fetch = request->fetch;
+    return fetch != NULL && fetch->asker == &request->leg.asker && fetch->candidate_count > 0;
+}
+
 /* As "hit"; static. */
 static const char *cache_answer_name(enum cache_answer answer)
 {

@@ -83,11 +83,6 @@ void body_share_close(struct body_store *store, struct body_share *share)
 }
 
 /* An eighth is left for newcomers until it is known what makes room for them (client/handle.c). */
-bool body_store_is_short(const struct body_store *store)
-{
-    return store->transfer_bytes > store->bytes_max - store->bytes_max / 8;
-}
-
 /* --- bytes -------------------------------------------------------------- */
 
 /* Whether @p piece is part of @p kept: an upload that is handed on. */

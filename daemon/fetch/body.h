@@ -88,12 +88,6 @@ bool body_append(struct body_store *store, struct body *body, struct bytes piece
                  const struct kept_body *spared);
 
 /**
- * Whether transfers leave less of the budget than a newcomer may need, so that an allocation may
- * be refused; false where transfers hold at most seven eighths.
- */
-bool body_store_is_short(const struct body_store *store);
-
-/**
  * Keep a body under @p key, in place of one that is there.
  *
  * @return an empty one to fill, until body_forget() or @p expires_ms; NULL without memory.

@@ -438,10 +438,12 @@ static enum reason reason_against(struct fetch_side *side, struct fetch *fetch,
     if (!has_zone && address_is_ipv6_link_local(address) && !zones_admit(zones_of(side), address)) {
         return REASON_zone_needed;
     }
-    enum reason reason =
-        group_reason_against(side->context.config, &fetch->hop, fetch->is_group, address);
-    if (reason != REASON_none) {
-        return reason;
+    if (fetch->is_group || address_is_multicast(address)) {
+        enum reason reason =
+            group_reason_against(side->context.config, &fetch->hop, fetch->is_group, address);
+        if (reason != REASON_none) {
+            return reason;
+        }
     }
     if (fetch->hop.is_parent && address_is_unspecified(address)) {
         return REASON_target_refused; /* Linux would take it for the host itself */

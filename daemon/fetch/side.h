@@ -41,10 +41,20 @@ static inline struct fetch_side *fetch_side_of(struct origin_side *origin)
     return HASH_ENTRY(origin, struct fetch_side, origin);
 }
 
+/**
+ * Whether transfers leave a newcomer room for its body; false where they hold more than seven
+ * eighths of the budget for bodies, so that an allocation may be refused.
+ */
+static inline bool fetch_has_room_for_bodies(const struct fetch_side *side)
+{
+    const struct body_store *store = &side->bodies;
+    return store->transfer_bytes <= store->bytes_max - store->bytes_max / 8;
+}
+
 /** Whether nothing has to be ended before another fetch: there is a slot, and room for bodies. */
 static inline bool fetch_has_room(const struct fetch_side *side)
 {
-    return !fetch_table_is_full(&side->fetches) && !body_store_is_short(&side->bodies);
+    return !fetch_table_is_full(&side->fetches) && fetch_has_room_for_bodies(side);
 }
 
 #endif
