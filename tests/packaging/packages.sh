@@ -79,7 +79,18 @@ start_root() {
     launcher=$!
     await "no process 1" grep -q . "/proc/$launcher/task/$launcher/children"
     init=$(tr -d ' ' <"/proc/$launcher/task/$launcher/children")
-    await "systemd does not boot: $(cat "$work/boot.log")" on systemctl is-system-running --wait
+    await "systemd does not boot" has_booted
+    # With a unit that failed, what fails below may not be ours.
+    [[ $state == running ]] || die "systemd came up $state: $(on systemctl --failed --no-legend --plain
+        on journalctl --boot --priority warning --no-pager --output cat | tail -n 20)"
+}
+
+# Whether its boot has ended, and how: into $state.
+has_booted() {
+    state=$(on systemctl is-system-running --wait) || [[ $state == degraded ]] || {
+        tail -n 20 "$work/boot.log"
+        return 1
+    }
 }
 
 on() {
