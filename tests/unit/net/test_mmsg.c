@@ -3,42 +3,21 @@
  */
 #include "net/udp_internal.h"
 #include "net_fixture.h"
+#include "support/seccomp.h"
 
 #include <errno.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #define COUNT 3u
 #define SKIPPED 77
-#define CALLS_MAX 4u
-
-/* From now on this process gets EPERM from the calls @p refused, of which a 0 ends the list. */
-static bool refuse(const unsigned refused[CALLS_MAX])
-{
-    struct sock_filter rules[2 * CALLS_MAX + 2];
-    unsigned short len = 0;
-
-    rules[len++] =
-        (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
-    for (size_t i = 0; i < CALLS_MAX && refused[i] != 0; i++) {
-        rules[len++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, refused[i], 0, 1);
-        rules[len++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM);
-    }
-    rules[len++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
-    struct sock_fprog program = {.len = len, .filter = rules};
-
-    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-           prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
-}
+#define LENGTH_OF(array) (sizeof(array) / sizeof((array)[0]))
 
 /* Those that send or receive several datagrams, */
-static const unsigned batch_calls[CALLS_MAX] = {
+static const unsigned batch_calls[] = {
     __NR_recvmmsg,
     __NR_sendmmsg,
 #ifdef __NR_recvmmsg_time64
@@ -47,7 +26,7 @@ static const unsigned batch_calls[CALLS_MAX] = {
 };
 
 /* and those for one. */
-static const unsigned single_calls[CALLS_MAX] = {__NR_recvmsg, __NR_sendmsg};
+static const unsigned single_calls[] = {__NR_recvmsg, __NR_sendmsg};
 
 /* Headers of datagrams of one byte each: what to send, or room for it. */
 struct batch {
@@ -91,7 +70,7 @@ static bool talks(void)
 static void run_in_sandbox(int output)
 {
     (void)dup2(output, STDERR_FILENO);
-    if (!refuse(batch_calls)) {
+    if (!seccomp_refuse(batch_calls, LENGTH_OF(batch_calls), EPERM)) {
         _exit(SKIPPED);
     }
     mmsg_probe();
@@ -142,7 +121,7 @@ static void test_a_kernel_that_has_the_calls_is_quick(void **state)
     assert_true(child >= 0);
     if (child == 0) {
         mmsg_probe();
-        if (!refuse(single_calls)) {
+        if (!seccomp_refuse(single_calls, LENGTH_OF(single_calls), EPERM)) {
             _exit(SKIPPED);
         }
         _exit(talks() ? 0 : 1);
