@@ -124,6 +124,9 @@ static void publish_datagrams(const struct udp_counters *down, const struct udp_
     metric_set(&metrics->receive_buffers_asked_bytes,
                both(&down->receive_asked_bytes, &up->receive_asked_bytes));
     metric_set(&metrics->receive_buffers_bytes, both(&down->receive_bytes, &up->receive_bytes));
+    metric_set(&metrics->send_buffers_asked_bytes,
+               both(&down->send_asked_bytes, &up->send_asked_bytes));
+    metric_set(&metrics->send_buffers_bytes, both(&down->send_bytes, &up->send_bytes));
 }
 
 void totals_update(struct client_side *side)

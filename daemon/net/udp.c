@@ -96,6 +96,18 @@ int mmsg_send(int fd, struct mmsghdr *headers, unsigned count)
  * as long as neither happens it costs no system call.
  */
 
+/* Its buffers among those of all sockets: @p sign is 1 when they are new, -1 when they go. */
+static void count_buffers(const struct udp_socket *socket, int64_t sign)
+{
+    struct udp_counters *counters = socket->counters;
+    uint64_t factor = (uint64_t)sign;
+
+    udp_count(&counters->receive_asked_bytes, factor * socket->receive.asked_bytes);
+    udp_count(&counters->receive_bytes, factor * socket->receive.got_bytes);
+    udp_count(&counters->send_asked_bytes, factor * socket->send.asked_bytes);
+    udp_count(&counters->send_bytes, factor * socket->send.got_bytes);
+}
+
 /* Closes the socket and frees everything it owns. */
 static void udp_socket_release(struct udp_socket *socket)
 {
@@ -105,8 +117,7 @@ static void udp_socket_release(struct udp_socket *socket)
     if (socket->fd >= 0) {
         close(socket->fd);
     }
-    udp_count(&socket->counters->receive_asked_bytes, -socket->asked_bytes);
-    udp_count(&socket->counters->receive_bytes, -socket->got_bytes);
+    count_buffers(socket, -1);
     free(socket->out);
     free(socket);
 }
@@ -552,15 +563,19 @@ static int set_options(int fd, const struct address *local, const struct udp_opt
 }
 
 /* What was asked for, and what there is; 0 is the system's default, whatever that is. */
-static void note_buffers(struct udp_socket *socket, uint32_t asked)
+static struct udp_buffer udp_buffer_of(int fd, int name, uint32_t asked)
 {
-    int had = buffer_of(socket->fd, SO_RCVBUF);
+    int had = buffer_of(fd, name);
     uint64_t got = had > 0 ? (uint64_t)had : 0;
 
-    socket->asked_bytes = asked > 0 ? asked : got;
-    socket->got_bytes = got;
-    udp_count(&socket->counters->receive_asked_bytes, socket->asked_bytes);
-    udp_count(&socket->counters->receive_bytes, got);
+    return (struct udp_buffer){.asked_bytes = asked > 0 ? asked : got, .got_bytes = got};
+}
+
+static void note_buffers(struct udp_socket *socket, uint32_t asked)
+{
+    socket->receive = udp_buffer_of(socket->fd, SO_RCVBUF, asked);
+    socket->send = udp_buffer_of(socket->fd, SO_SNDBUF, asked);
+    count_buffers(socket, 1);
 }
 
 /* An old kernel has neither: then each datagram is a message of its own. */

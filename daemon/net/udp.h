@@ -74,8 +74,9 @@ struct udp_counters {
     _Atomic uint64_t gso_datagrams, gso_messages;
     _Atomic uint64_t gro_datagrams, gro_messages;
     _Atomic uint64_t gso_refusals; /* such messages that the kernel or the device cannot send */
-    /* Receive buffers of open sockets: what was asked for, what the kernel gave; in bytes. */
+    /* Buffers of open sockets: what was asked for, what the kernel gave; in bytes. */
     _Atomic uint64_t receive_asked_bytes, receive_bytes;
+    _Atomic uint64_t send_asked_bytes, send_bytes;
 };
 
 /** @return 0 or -errno. Close with udp_close(). @p handler and @p context are borrowed. */

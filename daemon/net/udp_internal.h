@@ -79,6 +79,11 @@ struct udp_failure {
     uint8_t quoted[UDP_FAILURE_QUOTE];
 };
 
+/* A buffer of the kernel's, in bytes. */
+struct udp_buffer {
+    uint64_t asked_bytes, got_bytes;
+};
+
 struct udp_socket {
     struct loop *loop;
     struct event *event;
@@ -96,7 +101,7 @@ struct udp_socket {
     const struct udp_handler *handler;
     void *context;
     struct udp_counters *counters, own_counters;
-    uint64_t asked_bytes, got_bytes; /* of the receive buffer */
+    struct udp_buffer receive, send;
     unsigned failure_count;
     struct udp_failure failures[UDP_FAILURES_MAX];
     struct udp_out *out;

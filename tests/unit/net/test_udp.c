@@ -502,12 +502,12 @@ static void test_datagrams_the_kernel_dropped_are_counted(void **state)
     close_socket();
 }
 
-static int receive_buffer_of(int fd)
+static int buffer_in_kernel(int fd, int name)
 {
     int value = 0;
     socklen_t len = sizeof value;
 
-    assert_int_equal(getsockopt(fd, SOL_SOCKET, SO_RCVBUF, &value, &len), 0);
+    assert_int_equal(getsockopt(fd, SOL_SOCKET, name, &value, &len), 0);
     return value / 2; /* the kernel tells twice of what was asked for (socket(7)) */
 }
 
@@ -520,12 +520,15 @@ static void test_buffers_are_told(void **state)
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         struct udp_options options = {.buffer_bytes = sizes[i], .fd = peer_open("127.0.0.1")};
         int fd = dup(options.fd);
-        int before = receive_buffer_of(fd);
+        int before = buffer_in_kernel(fd, SO_RCVBUF), could_send = buffer_in_kernel(fd, SO_SNDBUF);
         open_socket(&options);
         const struct udp_counters *counters = udp_counters(seen.socket);
-        assert_int_equal(counters->receive_bytes, receive_buffer_of(fd));
+        assert_int_equal(counters->receive_bytes, buffer_in_kernel(fd, SO_RCVBUF));
+        assert_int_equal(counters->send_bytes, buffer_in_kernel(fd, SO_SNDBUF));
         assert_int_equal(counters->receive_asked_bytes,
                          sizes[i] != 0 ? sizes[i] : (uint32_t)before);
+        assert_int_equal(counters->send_asked_bytes,
+                         sizes[i] != 0 ? sizes[i] : (uint32_t)could_send);
         close(fd);
         close_socket();
     }
