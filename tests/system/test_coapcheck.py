@@ -158,6 +158,33 @@ def test_what_it_prints(proxy):
     assert "clients" in done.stdout and "|------>" in done.stdout
 
 
+def read_terminal(terminal):
+    """All that was written to it, when its other end is closed."""
+    text = b""
+    while True:
+        try:
+            text += os.read(terminal, 4096)
+        except OSError:  # the end of it
+            return text.decode()
+
+
+def test_progress_on_a_terminal(proxy):
+    """Command line: one line on a terminal says how far coapcheck is, and is gone in the end."""
+    terminal, inside = os.openpty()
+    uri = "coap://127.0.0.1:%d" % proxy.port("coap")
+    done = subprocess.run([program("coapcheck"), "--proxy", uri, "--only", "TOK", *PATIENT],
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=inside,
+                          timeout=200, check=False)
+    os.close(inside)
+    shown = read_terminal(terminal)
+    os.close(terminal)
+    assert done.returncode == 0 and b"\r" not in done.stdout
+    lines = re.sub(r"\x1b\[K", "", shown).split("\r")
+    assert lines[:2] == ["", "what does the proxy take?"] and lines[-1] == "", shown
+    assert lines[2:-1] == ["%d of 8 checks, 0 failed" % (n + 1) for n in range(8)], shown
+    assert shown.endswith("\r\x1b[K"), shown
+
+
 def test_lists():
     """Command line: coapcheck --list, --only, --exclude."""
     every = coapcheck("--list").stdout.splitlines()

@@ -255,6 +255,9 @@ void check_probe(struct run *run)
                                   "h < GET /probe hop-limit=8\nh > 2.05 \"here\"\n"
                                   "a < 2.05 \"here\"";
     struct probe probes[SPEC_FORMS];
+    if (run->shows_progress) {
+        (void)fprintf(stderr, "\rwhat does the proxy take?");
+    }
     for (unsigned form = 0; form < SPEC_FORMS; form++) {
         probes[form] = (struct probe){.run = run, .text = plain, .form = (enum spec_form)form};
     }
@@ -280,8 +283,23 @@ void check_probe(struct run *run)
 
 struct crew {
     struct run *run;
-    atomic_size_t next, done;
+    atomic_size_t next;
+    pthread_mutex_t lock; /* of the line, and what it counts */
+    size_t done, failed;
 };
+
+/* One line on a terminal, written anew with each check that ends. */
+static void show_progress(struct crew *crew, bool has_failed)
+{
+    (void)pthread_mutex_lock(&crew->lock);
+    crew->done++;
+    crew->failed += has_failed;
+    if (crew->run->shows_progress) {
+        (void)fprintf(stderr, "\r%zu of %zu checks, %zu failed\x1b[K", crew->done, crew->run->count,
+                      crew->failed);
+    }
+    (void)pthread_mutex_unlock(&crew->lock);
+}
 
 static void *run_checks(void *context)
 {
@@ -297,17 +315,14 @@ static void *run_checks(void *context)
             play_one(run, check->scenario, run->form, &check->result);
             check->outcome = check->result.has_passed ? OUTCOME_PASSED : OUTCOME_FAILED;
         }
-        size_t done = atomic_fetch_add(&crew->done, 1) + 1;
-        if (run->shows_progress) {
-            (void)fprintf(stderr, "\r%zu of %zu checks", done, run->count);
-        }
+        show_progress(crew, check->outcome == OUTCOME_FAILED);
     }
     return NULL;
 }
 
 void check_play(struct run *run)
 {
-    struct crew crew = {.run = run};
+    struct crew crew = {.run = run, .lock = PTHREAD_MUTEX_INITIALIZER};
     pthread_t threads[THREADS];
     size_t count = 0;
     while (count < THREADS && pthread_create(&threads[count], NULL, run_checks, &crew) == 0) {
@@ -319,6 +334,7 @@ void check_play(struct run *run)
     for (size_t i = 0; i < count; i++) {
         (void)pthread_join(threads[i], NULL);
     }
+    (void)pthread_mutex_destroy(&crew.lock);
     if (run->shows_progress) {
         (void)fprintf(stderr, "\r\x1b[K");
     }

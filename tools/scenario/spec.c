@@ -275,9 +275,16 @@ static bool add_option(struct reading *reading, uint32_t number, struct value va
     return true;
 }
 
+/* Of the message, as far as it was read: options of signalling messages have numbers of their own.
+ */
+static uint8_t code_so_far(const struct reading *reading)
+{
+    return reading->spec->code_count > 0 ? reading->spec->codes[0] : 0;
+}
+
 static bool add_option_text(struct reading *reading, const char *name, const char *text)
 {
-    uint8_t code = reading->spec->code_count > 0 ? reading->spec->codes[0] : 0;
+    uint8_t code = code_so_far(reading);
     uint32_t number = option_number(name, strlen(name), code);
     struct value value;
     if (number == UINT32_MAX) {
@@ -438,7 +445,8 @@ static bool read_time(struct reading *reading, const char *word, const char *tex
     const char *dots = strstr(text, "..");
     spec->has_time = true;
     if (strcmp(word, "after") != 0) {
-        return script_duration(text, &spec->within_ms) || refuse(reading, "not a time", text);
+        return script_duration(text, &spec->within_ms) ||
+               refuse(reading, "not a time, as in 300ms or 2s", text);
     }
     if (dots == NULL ||
         !script_duration(pool_text(reading->pool, text, (size_t)(dots - text)), &spec->after_ms) ||
@@ -500,6 +508,9 @@ static bool read_word(struct reading *reading, const char *word)
         struct value value = {.kind = VALUE_ABSENT};
         return number != UINT32_MAX ? add_option(reading, number, value)
                                     : refuse(reading, "not an option", word);
+    }
+    if (option_number(word, strlen(word), code_so_far(reading)) == UINT32_MAX) {
+        return refuse(reading, "not a code, type, option, target or payload", word);
     }
     return add_option_text(reading, word, "hex:"); /* an empty value */
 }
