@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "fetch/keyring.h"
 
+#include "conf/oscore_file.h"
 #include "fetch/redirect.h"
 #include "net/upstream.h"
 #include "policy/pattern.h"
@@ -101,13 +102,35 @@ static bool check_routes(const struct config *config, char *ret_error, size_t er
     return true;
 }
 
+/* The security contexts of [upstream NAME]. */
+static bool check_oscore(const struct config *config, char *ret_error, size_t error_capacity)
+{
+    for (size_t i = 0; i < config->upstream_count; i++) {
+        const struct config_upstream *upstream = &config->upstreams[i];
+        const char *lack = upstream->oscore[0] != '\0' ? oscore_lack() : NULL;
+        struct oscore_keys keys;
+        char why[256] = "";
+        if (upstream->oscore[0] == '\0') {
+            continue;
+        }
+        if (lack != NULL || !oscore_file_read(upstream->oscore, &keys, why, sizeof why)) {
+            (void)snprintf(ret_error, error_capacity, "upstream %s: oscore: %s", upstream->name,
+                           lack != NULL ? lack : why);
+            return false;
+        }
+        explicit_bzero(&keys, sizeof keys);
+    }
+    return true;
+}
+
 struct keyring *keyring_load(const struct config *config, char *ret_error, size_t error_capacity)
 {
     size_t count = config->upstream_count + 1;
     char why[256] = "";
 
     if (!check_engine(config, ret_error, error_capacity) ||
-        !check_routes(config, ret_error, error_capacity)) {
+        !check_routes(config, ret_error, error_capacity) ||
+        !check_oscore(config, ret_error, error_capacity)) {
         return NULL;
     }
     struct keyring *keyring = calloc(1, sizeof *keyring + count * sizeof keyring->items[0]);

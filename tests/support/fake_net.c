@@ -7,6 +7,8 @@
  */
 #include "support/fake_net_internal.h"
 
+#include "net/oscore.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -53,6 +55,11 @@ static struct {
     struct fake_event **events; /* heap, the earliest first */
     size_t event_count, event_capacity;
 } net;
+
+const char *oscore_lack(void)
+{
+    return "no OSCORE on the fake network";
+}
 
 static _Noreturn void no_memory(void)
 {
