@@ -19,6 +19,25 @@ static bool is_verified(const struct client_side *side, const struct client *cli
     return client->verified_until_s > now_s(side);
 }
 
+/* @return false: no memory */
+static bool has_cookies(struct client_side *side)
+{
+    const struct config *config = side->context.config;
+    const struct bytes shared = {config->cluster_secret, config->cluster_secret_len};
+    return side->cookies != NULL || cookies_new(side->context.loop, context_now_ms(&side->context),
+                                                shared, "echo", &side->cookies) == 0;
+}
+
+void echo_set_config(struct client_side *side, const struct config *before)
+{
+    const struct config *now = side->context.config;
+    const struct bytes old = {before->cluster_secret, before->cluster_secret_len};
+    if (!bytes_equal(old, (struct bytes){now->cluster_secret, now->cluster_secret_len})) {
+        cookies_free(side->cookies);
+        side->cookies = NULL;
+    }
+}
+
 /* The answer to "is it exempt" is kept while the rules stand. */
 static bool is_exempt(const struct client_side *side, struct client *client)
 {
@@ -43,7 +62,10 @@ bool echo_take(struct client_side *side, struct leg *leg, struct bytes echo)
 {
     bool is_challenged =
         leg->kind == LEG_DATAGRAM && (leg->session != NULL || !is_exempt(side, leg->client));
-    if (!is_challenged || echo.data == NULL || echo.len != ECHO_LEN || side->cookies == NULL ||
+    /* Without a secret that is shared, a value can be ours only after one was given. */
+    bool has_given = side->cookies != NULL || side->context.config->cluster_secret_len > 0;
+    if (!is_challenged || echo.data == NULL || echo.len != ECHO_LEN || !has_given ||
+        !has_cookies(side) ||
         !cookie_is_good(side->cookies, context_now_ms(&side->context), &leg->asker.path, echo.data,
                         echo.len)) {
         return false; /* not of ours: perhaps the origin server's (AMP-7, AMP-10) */
@@ -61,9 +83,7 @@ struct reply echo_challenge(struct client_side *side, const struct leg *leg,
 {
     uint8_t cookie[COOKIE_LEN];
     struct message_writer writer = {.buffer = buffer, .capacity = ECHO_OPTIONS_MAX};
-    bool is_ready =
-        side->cookies != NULL || cookies_new(context_now_ms(&side->context), &side->cookies) == 0;
-    if (is_ready &&
+    if (has_cookies(side) &&
         cookie_make(side->cookies, context_now_ms(&side->context), &leg->asker.path, cookie)) {
         message_writer_option(&writer, OPTION_echo, (struct bytes){cookie, ECHO_LEN});
     }

@@ -11,9 +11,10 @@
  *               late is sent once, as NON.
  *   verified:   for policy.echo-time, as long as the client is remembered.
  *
- * Nothing is remembered of a challenge (net/cookie.h). A session whose record comes from another
- * address than before, by its connection id (RFC 9146 section 6), is as unverified there, until it
- * has brought the cookie back; the answer goes to the new address, all else to the old one.
+ * Nothing is remembered of a challenge (net/cookie.h), so with cluster.secret-file another replica
+ * may have given it. A session whose record comes from another address than before, by its
+ * connection id (RFC 9146 section 6), is as unverified there, until it has brought the cookie back;
+ * the answer goes to the new address, all else to the old one.
  */
 #ifndef CRIPROXY_ECHO_H
 #define CRIPROXY_ECHO_H
@@ -22,6 +23,7 @@
 #include "coap/reply.h"
 
 struct client_side;
+struct config;
 struct datagram;
 
 /** Bytes of our Echo values. */
@@ -29,6 +31,12 @@ struct datagram;
 
 /** Room for the options of a challenge. */
 #define ECHO_OPTIONS_MAX (ECHO_LEN + 3u)
+
+/**
+ * Another snapshot is there: values that were given out under another cluster.secret-file than it
+ * has are good no longer. @p before is the one that it replaces.
+ */
+void echo_set_config(struct client_side *side, const struct config *before);
 
 /**
  * For each datagram: note in @p leg its length in bytes, and whether its client has still to show

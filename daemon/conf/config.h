@@ -141,6 +141,9 @@ struct config {
     struct access_format access_format; /* log_access_format, parsed */
     struct config_list secret_files;    /* of the configuration, with a key in them */
 
+    const uint8_t *cluster_secret; /* the bytes of cluster.secret-file; wiped with the snapshot */
+    size_t cluster_secret_len;     /* 0: there is none */
+
     const struct config_token *http_tokens; /* of http.tokens-file; NULL: none */
     size_t http_token_count;
 

@@ -392,6 +392,9 @@ fail:
 void config_free(struct config *config)
 {
     if (config != NULL) {
+        if (config->cluster_secret != NULL) {
+            explicit_bzero((void *)(uintptr_t)config->cluster_secret, config->cluster_secret_len);
+        }
         arena_free(config->arena);
         free(config);
     }

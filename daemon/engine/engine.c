@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "engine/engine.h"
 
+#include "client/echo.h"
 #include "fetch/coalesce.h"
 #include "fetch/forward.h"
 #include "fetch/redirect.h"
@@ -264,8 +265,12 @@ static void renew_asker(const struct engine *engine, struct asker *asker)
 
 void engine_set_config(struct engine *engine, const struct config *config)
 {
+    const struct config *before = engine->context.config;
     engine->context.config = config;
     engine->context.policy_epoch++;
+    if (before != NULL) {
+        echo_set_config(&engine->client, before);
+    }
     carrier_session.set_config(&engine->origin);
     carrier_http.set_config(&engine->origin);
     engine->context.coap = config_scheme_by_number(config, CRI_SCHEME_COAP);

@@ -551,6 +551,7 @@ static void destroy(struct credentials *credentials)
     if (credentials->keylog_fd >= 0) {
         (void)close(credentials->keylog_fd);
     }
+    OPENSSL_cleanse(credentials->cookie_secret, sizeof credentials->cookie_secret);
     free(credentials);
 }
 
@@ -595,6 +596,13 @@ SSL_CTX *credentials_dtls(const struct credentials *credentials)
 SSL_CTX *credentials_tls(const struct credentials *credentials)
 {
     return credentials->tls;
+}
+
+struct bytes credentials_cookie_secret(const struct credentials *credentials)
+{
+    return credentials->is_clustered
+               ? (struct bytes){credentials->cookie_secret, sizeof credentials->cookie_secret}
+               : (struct bytes){0};
 }
 
 const struct raw_keys *credentials_client_keys(const struct credentials *credentials)

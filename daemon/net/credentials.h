@@ -7,6 +7,8 @@
 #ifndef CRIPROXY_CREDENTIALS_H
 #define CRIPROXY_CREDENTIALS_H
 
+#include "coap/message.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -29,6 +31,7 @@ struct credentials_options {
     const char *client_keys_file; /* raw public keys of clients, as in raw_keys.h; or NULL */
     bool require_client_certificate; /* or a raw public key */
     const char *psk_file;            /* lines of identity:hex-key, '#' comments; or NULL */
+    struct bytes cluster_secret;     /* of all replicas, borrowed for the load; empty: none */
     const char *keylog_file;         /* labs only: secrets in NSS format are added to it; or NULL */
 };
 

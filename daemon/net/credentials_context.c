@@ -4,10 +4,13 @@
  * checks, and the callbacks a handshake makes.
  *
  * Ticket keys are the context's own, made with it: a resumed session began with the same
- * credentials, and after a reload none can be resumed.
+ * credentials, and after a reload none can be resumed. Replicas with one secret have keys that
+ * follow from it and from all that decides which clients are accepted: of a session that is resumed
+ * the same holds, wherever it began.
  */
 #include "net/credentials_internal.h"
 
+#include "net/derive.h"
 #include "net/dtls_record.h"
 
 #include <errno.h>
@@ -288,25 +291,76 @@ struct certificate_table *certificate_table_load(const struct credentials_pair *
     return table;
 }
 
-/* A file that cannot be read is reported when its certificates are loaded. */
-static void digest_client_ca(struct credentials *credentials, const char *name)
+/* Zeros for NULL. A file that cannot be read is reported where its keys are loaded. */
+static void digest_of_file(const char *name, uint8_t ret_digest[32])
 {
     EVP_MD_CTX *digest = EVP_MD_CTX_new();
-    FILE *file = fopen(name, "re");
-    char chunk[4096];
+    FILE *file = name == NULL ? NULL : fopen(name, "re");
+    unsigned char chunk[4096];
     unsigned len = 0;
 
+    memset(ret_digest, 0, 32);
     if (digest != NULL && file != NULL && EVP_DigestInit_ex(digest, EVP_sha256(), NULL) == 1) {
+        (void)setvbuf(file, NULL, _IONBF, 0); /* or a copy of keys would stay behind */
         for (size_t got = 1; got > 0;) {
             got = fread(chunk, 1, sizeof chunk, file);
             (void)EVP_DigestUpdate(digest, chunk, got);
         }
-        (void)EVP_DigestFinal_ex(digest, credentials->client_ca_digest, &len);
+        (void)EVP_DigestFinal_ex(digest, ret_digest, &len);
     }
     if (file != NULL) {
         (void)fclose(file);
     }
+    OPENSSL_cleanse(chunk, sizeof chunk);
     EVP_MD_CTX_free(digest);
+}
+
+/* ---- keys that replicas have in common ---- */
+
+/* A name of 16 bytes, and a key of 32 bytes each for the HMAC and for AES. */
+#define TICKET_KEYS_LEN 80u
+
+/* Digests of three files, and a flag. */
+#define RULES_LEN 97u
+
+/* All that decides which clients are accepted: a resumed session is not asked again. */
+static void digest_of_rules(const struct credentials *credentials,
+                            const struct credentials_options *options, uint8_t ret_rules[RULES_LEN])
+{
+    memcpy(ret_rules, credentials->client_ca_digest, 32);
+    digest_of_file(options->client_keys_file, ret_rules + 32);
+    digest_of_file(options->psk_file, ret_rules + 64);
+    ret_rules[96] = options->require_client_certificate ? 1 : 0;
+}
+
+/* Without these OpenSSL makes keys of its own with each context. */
+static bool share_tickets(SSL_CTX *context, struct bytes secret, const char *label,
+                          struct bytes rules)
+{
+    uint8_t keys[TICKET_KEYS_LEN];
+    bool is_good = derive_key(secret, label, rules, keys, sizeof keys) &&
+                   SSL_CTX_set_tlsext_ticket_keys(context, keys, sizeof keys) == 1;
+
+    OPENSSL_cleanse(keys, sizeof keys);
+    return is_good;
+}
+
+/* @return false without memory */
+static bool share_secrets(struct credentials *credentials,
+                          const struct credentials_options *options)
+{
+    uint8_t rules[RULES_LEN];
+
+    if (options->cluster_secret.len == 0) {
+        return true;
+    }
+    digest_of_rules(credentials, options, rules);
+    const struct bytes bound = {rules, sizeof rules};
+    credentials->is_clustered = true;
+    return derive_key(options->cluster_secret, "dtls cookies", (struct bytes){0},
+                      credentials->cookie_secret, sizeof credentials->cookie_secret) &&
+           share_tickets(credentials->dtls, options->cluster_secret, "dtls tickets", bound) &&
+           share_tickets(credentials->tls, options->cluster_secret, "tls tickets", bound);
 }
 
 static bool use_client_ca(SSL_CTX *context, const struct credentials_options *options,
@@ -418,9 +472,7 @@ bool credentials_make_contexts(struct credentials *credentials,
                                const struct credentials_options *options,
                                const struct error_text *error)
 {
-    if (options->client_ca_file != NULL) {
-        digest_client_ca(credentials, options->client_ca_file);
-    }
+    digest_of_file(options->client_ca_file, credentials->client_ca_digest);
     ERR_clear_error();
     credentials->dtls =
         make_context(credentials, DTLS_server_method(),
@@ -440,5 +492,8 @@ bool credentials_make_contexts(struct credentials *credentials,
         return false;
     }
     SSL_CTX_set_alpn_select_cb(credentials->tls, on_alpn, NULL);
+    if (!share_secrets(credentials, options)) {
+        return credentials_fail_openssl(error, "cluster");
+    }
     return true;
 }

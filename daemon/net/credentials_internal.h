@@ -27,6 +27,8 @@ struct credentials {
     bool has_client_ca;
     bool requires_client;         /* a certificate or a raw key, of each without a pre-shared key */
     uint8_t client_ca_digest[32]; /* of the file; zeros: there is none */
+    bool is_clustered;            /* replicas accept each other's cookies and tickets */
+    uint8_t cookie_secret[32];    /* of those of DTLS, where it is */
     int keylog_fd;                /* -1: none */
     security_fn preset_security;  /* OpenSSL's own */
 };

@@ -411,6 +411,14 @@ static int init_accounts(struct dtls_listener *listener, uint64_t seed)
                                           options->sessions_max, bits, seed);
 }
 
+/* For the credentials that @p listener has. @return 0 or -ENOMEM */
+static int make_cookies(const struct dtls_listener *listener, struct cookies **ret_cookies)
+{
+    return cookies_new(listener->loop, listener->now_ms,
+                       credentials_cookie_secret(listener->options.credentials), "cookies",
+                       ret_cookies);
+}
+
 static int init(struct dtls_listener *listener, struct loop *loop)
 {
     static const struct udp_handler udp_handler = {.on_datagram = on_datagram,
@@ -432,7 +440,7 @@ static int init(struct dtls_listener *listener, struct loop *loop)
         error = init_accounts(listener, seed);
     }
     if (error == 0) {
-        error = cookies_new(listener->now_ms, &listener->cookies);
+        error = make_cookies(listener, &listener->cookies);
     }
     if (error == 0) {
         dtls_io_begin(listener, NULL, NULL, NULL, 0);
@@ -512,12 +520,20 @@ void dtls_close_listener(struct dtls_listener *listener)
 
 void dtls_set_credentials(struct dtls_listener *listener, struct credentials *credentials)
 {
+    struct bytes before = credentials_cookie_secret(listener->options.credentials);
+    bool has_other_cookies = !bytes_equal(before, credentials_cookie_secret(credentials));
+    struct cookies *cookies = NULL;
+
     (void)credentials_acquire(credentials);
     SSL_free(listener->newcomer);
     listener->newcomer = NULL;
     session_shut_strangers(listener, credentials);
     credentials_release(listener->options.credentials);
     listener->options.credentials = credentials;
+    if (has_other_cookies && make_cookies(listener, &cookies) == 0) {
+        cookies_free(listener->cookies);
+        listener->cookies = cookies;
+    }
     (void)make_newcomer(listener); /* or at the next ClientHello */
 }
 

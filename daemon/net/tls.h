@@ -48,6 +48,10 @@ SSL_CTX *credentials_dtls(const struct credentials *credentials);
 SSL_CTX *credentials_tls(const struct credentials *credentials);
 const struct raw_keys *credentials_client_keys(const struct credentials *credentials);
 
+/** What the cookies of all replicas are made from; borrowed. Empty: replicas have none in common.
+ */
+struct bytes credentials_cookie_secret(const struct credentials *credentials);
+
 /**
  * Whether the peer of @p ssl, accepted with the credentials @p before, would be accepted with @p
  * now: its pre-shared key or the name of its raw public key has not changed, or the issuers of its

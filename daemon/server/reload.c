@@ -163,6 +163,9 @@ static int load_keyring(struct config *config, struct keyring **ret_keyring,
     for (size_t i = 0; i < config->secret_files.count; i++) {
         credentials_check_secrecy(config->secret_files.items[i]);
     }
+    if (config->cluster_secret_len > 0) {
+        credentials_check_secrecy(config->cluster_secret_file);
+    }
     *ret_keyring = keyring_load(config, why, RELOAD_ERROR_MAX);
     if (*ret_keyring == NULL) {
         log_credentials_failure(why);
@@ -271,6 +274,7 @@ static int load_credentials(const struct config *config, struct credentials **re
         .raw_key_file = config->tls_raw_key[0] != '\0' ? config->tls_raw_key : NULL,
         .client_keys_file = config->tls_client_keys[0] != '\0' ? config->tls_client_keys : NULL,
         .psk_file = config->tls_psk_file[0] != '\0' ? config->tls_psk_file : NULL,
+        .cluster_secret = {config->cluster_secret, config->cluster_secret_len},
         .keylog_file = keylog,
     };
 

@@ -14,14 +14,17 @@ struct cookies {
     uint64_t seed;
 };
 
-int cookies_new(uint64_t now_ms, struct cookies **ret_cookies)
+int cookies_new(const struct loop *loop, uint64_t now_ms, struct bytes shared, const char *label,
+                struct cookies **ret_cookies)
 {
     struct cookies *cookies = malloc(sizeof(*cookies));
+    (void)loop;
     (void)now_ms;
+    (void)label;
     if (cookies == NULL) {
         return -ENOMEM;
     }
-    cookies->seed = 7;
+    cookies->seed = shared.len > 0 ? hash_bytes(shared.data, shared.len, 7) : 7;
     *ret_cookies = cookies;
     return 0;
 }

@@ -52,6 +52,7 @@ static const struct doc_section sections[] = {
      "Sessions with origin servers and parent proxies over DTLS, TCP, TLS and WebSockets: keys, "
      "certificates and limits."},
     {"resolve", "How host names are resolved."},
+    {"cluster", "What replicas behind one load balancer have in common."},
     {"admin", "How a running proxy is monitored and controlled."},
     {"log", "What is logged, and where."},
     {NULL, NULL},

@@ -30,6 +30,12 @@ uint64_t loop_now_ms(const struct loop *loop)
     return clock_ms;
 }
 
+uint64_t loop_wall_s(const struct loop *loop)
+{
+    (void)loop;
+    return clock_ms / 1000;
+}
+
 int udp_open(struct loop *loop, const struct udp_options *options,
              const struct udp_handler *handler, void *context, struct udp_socket **ret_socket)
 {
