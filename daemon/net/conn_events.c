@@ -197,7 +197,9 @@ static void wait_for_input(struct conn *conn, uint32_t wait_ms)
     const struct timeval write = conn_timeval(options->write_ms);
 
     bufferevent_set_timeouts(conn->bev, &wait, options->write_ms > 0 ? &write : NULL);
-    bufferevent_enable(conn->bev, EV_READ);
+    if (!conn->is_paused) {
+        bufferevent_enable(conn->bev, EV_READ);
+    }
 }
 
 static bool is_late(const struct conn *conn)
