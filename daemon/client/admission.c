@@ -93,11 +93,12 @@ enum reason limit_take(struct client_side *side, const struct leg *leg)
 {
     struct peer *peer = leg->peer;
     uint32_t rate = side->context.config->limits_address_rate;
-    if (peer->in_flight >= limit_exchanges(side, peer) || is_too_fast(side, peer)) {
+    if (peer->in_flight >= limit_exchanges(side, peer) ||
+        (!leg->goes_on && is_too_fast(side, peer))) {
         return REASON_client_busy;
     }
     /* Of all that comes from its address; a client with a rate of its own does not count. */
-    bool is_counted = rate > 0 && limits_of(side, peer)->rate == 0;
+    bool is_counted = rate > 0 && limits_of(side, peer)->rate == 0 && !leg->goes_on;
     return is_counted && !take_source(side, SOURCE_REQUESTS, leg, rate) ? REASON_client_busy
                                                                         : REASON_none;
 }

@@ -107,129 +107,6 @@ static struct bytes http_exchange_options(const struct http_exchange *exchange,
     return (struct bytes){buffer, writer.overflow ? 0 : writer.len};
 }
 
-/* --- http body ---------------------------------------------------------- */
-
-/* As long as all sources hold as much as another, no body ends before it has had so long. */
-#define PATIENCE_MS 5000u
-
-/*
- * The lengths of the body that follows the head of @p line, from the client at @p remote, copied.
- * @p body has been cleared.
- */
-static void http_body_begin(struct http_body *body, const struct http_line *line,
-                            const struct address *remote, uint64_t now_ms)
-{
-    *body = (struct http_body){.is_chunked = line->is_chunked,
-                               .left = line->length,
-                               .remote = *remote,
-                               .begun_ms = now_ms};
-}
-
-/* How much more memory it needs for @p len bytes in all. */
-static size_t body_growth(const struct http_body *body, size_t len)
-{
-    size_t capacity = body->capacity * 2 > len ? body->capacity * 2 : len;
-    capacity = capacity < HTTP_BODY_BYTES_MIN ? HTTP_BODY_BYTES_MIN : capacity;
-    return len <= body->capacity ? 0 : capacity - body->capacity;
-}
-
-static bool budget_has(const struct client_side *side, size_t more)
-{
-    return more <= side->context.config->block_bodies_bytes - side->http.body_bytes;
-}
-
-/*
- * The body that has to go before @p body can have room for @p len bytes in all: the oldest of the
- * source that holds most of block.bodies-bytes, unless all holds are equal and it has just begun.
- *
- * @return borrowed, and not @p body: its owner clears it, and asks again. NULL: none, there is room
- *         or none to be had.
- */
-static struct http_body *http_body_in_the_way(const struct http_body *body,
-                                              const struct client_side *side, size_t len)
-{
-    size_t more = body_growth(body, len);
-    bool is_owed;
-    if (len > side->fetch.bodies.body_max || budget_has(side, more)) {
-        return NULL;
-    }
-    struct holding *holding = account_yield(&side->http.bodies, &body->remote, more, &is_owed);
-    if (holding == NULL || holding == &body->holding) {
-        return NULL;
-    }
-    struct http_body *other = HASH_ENTRY(holding, struct http_body, holding);
-    bool goes = is_owed || context_now_ms(&side->context) - other->begun_ms >= PATIENCE_MS;
-    return goes ? other : NULL;
-}
-
-/*
- * Room for @p len bytes in all.
- *
- * @return false without memory, and where block.bodies-bytes would be passed.
- */
-static bool http_body_reserve(struct http_body *body, struct client_side *side, size_t len)
-{
-    struct http_fronts *all = &side->http;
-    size_t more = body_growth(body, len);
-    if (more == 0) {
-        return true;
-    }
-    if (!budget_has(side, more)) {
-        return false;
-    }
-    uint8_t *data = realloc(body->data, body->capacity + more);
-    if (data == NULL) {
-        return false;
-    }
-    if (body->capacity == 0) {
-        account_charge(&all->bodies, &body->holding, &body->remote, more);
-    } else {
-        account_resize(&all->bodies, &body->holding, body->capacity + more);
-    }
-    all->body_bytes += more;
-    body->data = data;
-    body->capacity += more;
-    return true;
-}
-
-/* Append bytes, copied. @return false where block.body-bytes is passed, or there is no room. */
-static bool http_body_add(struct http_body *body, struct client_side *side, struct bytes piece)
-{
-    if (piece.len > side->fetch.bodies.body_max - body->len ||
-        !http_body_reserve(body, side, body->len + piece.len)) {
-        return false;
-    }
-    memcpy(body->data + body->len, piece.data, piece.len);
-    body->len += piece.len;
-    return true;
-}
-
-/* How many bytes at the start of @p input are the body's; HTTP_CHUNKS_BAD: they are malformed. */
-static size_t http_body_check(struct http_body *body, struct bytes input)
-{
-    if (body->is_chunked) {
-        return http_chunks_check(&body->chunks, input);
-    }
-    size_t len = input.len < body->left ? input.len : (size_t)body->left;
-    body->left -= len;
-    return len;
-}
-
-/* Whether all of it has been checked; false before. */
-static bool http_body_is_whole(const struct http_body *body)
-{
-    return body->is_chunked ? http_chunks_ended(&body->chunks) : body->left == 0;
-}
-
-/* Frees what it holds, and gives it back to its source. */
-static void http_body_clear(struct http_body *body, struct client_side *side)
-{
-    account_discharge(&side->http.bodies, &body->holding);
-    side->http.body_bytes -= body->capacity;
-    free(body->data);
-    *body = (struct http_body){.is_chunked = false};
-}
-
 /* --- http front --------------------------------------------------------- */
 
 static struct http_fronts *fronts_of(const struct http_front *front)
@@ -277,8 +154,18 @@ static void make_body_room(struct http_front *front, size_t len)
 static bool front_on_body(void *context, struct bytes piece)
 {
     struct http_front *front = context;
-    make_body_room(front, front->body.len + piece.len);
-    return http_body_add(&front->body, front->stream->side, piece);
+    struct client_side *side = front->stream->side;
+    const struct http_upload *upload = &front->exchange->upload;
+    size_t len = front->body.len + piece.len;
+    if (!upload->is_on && len > front_joined_max(front)) {
+        (void)front_begin_upload(front, 0); /* in chunks */
+    }
+    /* Of one that is sent on, body_step() has chosen how much is read. */
+    if (!upload->is_on && len > side->fetch.bodies.body_max) {
+        return false;
+    }
+    make_body_room(front, len);
+    return http_body_add(&front->body, side, piece);
 }
 
 static void front_on_field(void *context, struct bytes name, struct bytes value)
@@ -403,8 +290,8 @@ static bool is_answer_due(const struct http_front *front)
     const struct peer *peer = &front->stream->peer;
     const struct http_exchange *exchange = front->exchange;
     return front->is_ready || peer->in_flight > 0 ||
-           (exchange != NULL &&
-            (exchange->wants_block || (exchange->has_events && peer->watcher != NULL)));
+           (exchange != NULL && (exchange->wants_block || exchange->upload.is_due ||
+                                 (exchange->has_events && peer->watcher != NULL)));
 }
 
 static void refuse_unanswered(struct http_front *front)
@@ -422,33 +309,6 @@ static void refuse_unanswered(struct http_front *front)
     }
 }
 
-static void front_ask(struct http_front *front, const struct block *block)
-{
-    uint8_t buffer[HTTP_OPTIONS_MAX];
-    struct stream *stream = front->stream;
-    struct leg leg = stream_make_leg(stream);
-    struct message message = {.type = MESSAGE_CON, .code = front->exchange->code};
-    front->state = FRONT_WAITING;
-    leg.outlives = !front->exchange->wants_events;
-    leg.cache_wish = front->exchange->cache_wish;
-    next_token(front);
-    uint8_t token[FRONT_TOKEN_LEN];
-    memcpy(token, front->token, sizeof(token));
-    message.token = (struct bytes){token, sizeof(token)};
-    message.options = http_exchange_options(front->exchange, block, buffer);
-    if (block == NULL && front->exchange->code != CODE_GET &&
-        front->exchange->code != CODE_DELETE) {
-        message.payload = (struct bytes){front->body.data, front->body.len};
-    }
-    front->is_asking = true;
-    request_handle(stream->side, &leg, &message, conn_local(stream->conn));
-    front->is_asking = false;
-    if (front->exchange != NULL && !front->exchange->has_events) {
-        drop_body(front); /* the fetch or transfer has a copy */
-    }
-    refuse_unanswered(front);
-}
-
 static void on_body_due(void *context, struct timer *timer, uint64_t now_ms)
 {
     (void)context;
@@ -457,16 +317,67 @@ static void on_body_due(void *context, struct timer *timer, uint64_t now_ms)
     front_refuse(front, 408, "the body took too long", "", false);
 }
 
-/* Between two pieces of a body message-timeout may pass, and transfer-timeout in all. */
-static void wait_for_body(struct http_front *front)
+/* For the next piece of its body @p step_ms at most; transfer-timeout for all of them. */
+static void set_body_timer(struct http_front *front, uint64_t step_ms)
 {
     struct client_side *side = front->stream->side;
     uint64_t now_ms = context_now_ms(&side->context);
-    uint64_t step_ms = side->context.config->stream_message_timeout;
     uint64_t until_ms = front->body.begun_ms + side->context.config->block_transfer_timeout;
     uint64_t due_ms = step_ms > 0 ? now_ms + step_ms : until_ms;
     timer_set(&side->context.wheel, &front->timer, due_ms < until_ms ? due_ms : until_ms,
               on_body_due);
+}
+
+void front_wait_for_body(struct http_front *front)
+{
+    set_body_timer(front, front_config(front)->stream_message_timeout);
+}
+
+/*
+ * The request as a message, but for its token: the first one, the one for @p block of the answer,
+ * or one with the next block of the body. @return false where that has too many blocks.
+ */
+static bool make_message(struct http_front *front, const struct block *block,
+                         uint8_t buffer[HTTP_OPTIONS_MAX], struct message *ret_message)
+{
+    const struct http_exchange *exchange = front->exchange;
+    *ret_message = (struct message){.type = MESSAGE_CON, .code = exchange->code};
+    if (exchange->upload.is_on) {
+        set_body_timer(front, 0);
+        return front_take_block(front, buffer, ret_message);
+    }
+    ret_message->options = http_exchange_options(exchange, block, buffer);
+    if (block == NULL && exchange->code != CODE_GET && exchange->code != CODE_DELETE) {
+        ret_message->payload = (struct bytes){front->body.data, front->body.len};
+    }
+    return true;
+}
+
+static void front_ask(struct http_front *front, const struct block *block)
+{
+    uint8_t buffer[HTTP_OPTIONS_MAX];
+    struct stream *stream = front->stream;
+    struct leg leg = stream_make_leg(stream);
+    struct message message;
+    leg.goes_on = block != NULL || front->exchange->upload.offset > 0;
+    if (!make_message(front, block, buffer, &message)) {
+        front_refuse(front, 413, "the body has too many blocks", front->exchange->origin, false);
+        return;
+    }
+    front->state = FRONT_WAITING;
+    leg.outlives = !front->exchange->wants_events;
+    leg.cache_wish = front->exchange->cache_wish;
+    next_token(front);
+    uint8_t token[FRONT_TOKEN_LEN];
+    memcpy(token, front->token, sizeof(token));
+    message.token = (struct bytes){token, sizeof(token)};
+    front->is_asking = true;
+    request_handle(stream->side, &leg, &message, conn_local(stream->conn));
+    front->is_asking = false;
+    if (front->exchange != NULL && !front->exchange->has_events && !front->exchange->upload.is_on) {
+        drop_body(front); /* the fetch or transfer has a copy */
+    }
+    refuse_unanswered(front);
 }
 
 static void begin_body(struct http_front *front, const struct http_ask *ask)
@@ -476,19 +387,27 @@ static void begin_body(struct http_front *front, const struct http_ask *ask)
     front->state = FRONT_BODY;
     http_body_begin(&front->body, &ask->line, conn_remote(front->stream->conn),
                     context_now_ms(&side->context));
-    if (ask->line.length > side->fetch.bodies.body_max) {
-        front_refuse(front, 413, "the body is longer than block.body-bytes", ask->origin, false);
+    uint64_t room = ask->line.length;
+    const char *why = NULL;
+    if (ask->line.length > front_joined_max(front)) {
+        why = front_begin_upload(front, ask->line.length) ? NULL : "the body has too many blocks";
+        room = HTTP_BODY_BYTES_MIN;
+    } else if (ask->line.length > side->fetch.bodies.body_max) {
+        why = "the body is longer than block.body-bytes";
+    }
+    if (why != NULL) {
+        front_refuse(front, 413, why, ask->origin, false);
         return;
     }
-    make_body_room(front, (size_t)ask->line.length);
-    if (!http_body_reserve(&front->body, side, (size_t)ask->line.length)) {
+    make_body_room(front, (size_t)room);
+    if (!http_body_reserve(&front->body, side, (size_t)room)) {
         front_refuse(front, 503, "no room for the body", ask->origin, false);
         return;
     }
     if (ask->wants_continue && !ask->line.is_1_0) {
         stream_send_bytes(front->stream, go_on, sizeof(go_on) - 1);
     }
-    wait_for_body(front);
+    front_wait_for_body(front);
 }
 
 /* CORS: what a page that may use the proxy is told before it asks (HC-14). */
@@ -589,8 +508,17 @@ static size_t take_head(struct http_front *front, struct bytes input)
     return status == HTTP_HEAD_GOOD ? len : input.len;
 }
 
+/* How many bytes of a body may be read at once; a block is sent before there is no room for any. */
+static size_t body_step(const struct http_front *front)
+{
+    size_t len = front->exchange->upload.is_on ? front->body.len : 0;
+    return len < HTTP_BODY_BYTES_MIN ? HTTP_BODY_BYTES_MIN - len : 1;
+}
+
 static size_t take_body(struct http_front *front, struct bytes input)
 {
+    size_t most = body_step(front);
+    input.len = input.len < most ? input.len : most;
     size_t len = http_body_check(&front->body, input);
     if (len == HTTP_CHUNKS_BAD) {
         front_refuse(front, 400, "a chunk is malformed", "", false);
@@ -600,11 +528,13 @@ static size_t take_body(struct http_front *front, struct bytes input)
         front_refuse(front, 413, "the body is malformed, or there is no room for it", "", false);
         return input.len;
     }
-    if (http_body_is_whole(&front->body)) {
+    bool is_whole = http_body_is_whole(&front->body);
+    front->exchange->upload.is_whole = is_whole;
+    if (is_whole || front_has_block(front)) {
         timer_cancel(&front->stream->side->context.wheel, &front->timer);
         front_ask(front, NULL);
     } else {
-        wait_for_body(front);
+        front_wait_for_body(front);
     }
     return len;
 }
@@ -731,6 +661,11 @@ bool http_front_takes_blocks(const struct http_front *front)
            !front->exchange->wants_events;
 }
 
+bool http_front_sends_blocks(const struct http_front *front)
+{
+    return front->exchange != NULL && front->exchange->upload.is_on;
+}
+
 /* Once more, as it turned out that the target is a group. */
 static void front_ask_group(struct http_front *front)
 {
@@ -750,6 +685,11 @@ static void front_turn(struct http_front *front)
     }
     if (exchange->wants_group) {
         front_ask_group(front);
+        return;
+    }
+    if (exchange->upload.is_due) {
+        exchange->upload.is_due = false;
+        front_ask(front, NULL);
         return;
     }
     if (!exchange->wants_block) {

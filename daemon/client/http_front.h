@@ -4,15 +4,18 @@
  * CoAP requests one after the other, and go the way of every client's; the answers become HTTP's.
  *
  *     head --+--> body --> waiting --+--> head     (or closed, where it is not kept)
- *            |                ^      |
- *            +--> waiting ----+      +--> blocks --> head    an answer in blocks: a chunk a block
- *                                    +--> events --> head    text/event-stream: an observation
+ *            |     ^          ^  |   |
+ *            +-----|----------+  |   +--> blocks --> head    an answer in blocks: a chunk a block
+ *                  +-------------+   +--> events --> head    text/event-stream: an observation
+ *                   2.31, a long body
  *
  * Pipelined requests wait in the connection until those before are answered. The next block of an
  * answer is asked for when the client has taken the one before, so that a large body needs no more
  * memory than the connection's output. A body of a request is joined first, within
  * block.bodies-bytes over all connections; when that is used up, the source that holds most of it
- * loses its oldest body.
+ * loses its oldest body. One that is longer than half of http.window is sent on while it comes
+ * (http_upload.c): block by block, each a request like those of a CoAP client that sends Block1,
+ * and the client is read from when the block before has been taken.
  */
 #ifndef CRIPROXY_HTTP_FRONT_H
 #define CRIPROXY_HTTP_FRONT_H
@@ -76,6 +79,9 @@ void http_front_settle(struct http_front *front);
 /** Whether its request can go on from a block of the answer; false without a request. */
 bool http_front_takes_blocks(const struct http_front *front);
 
+/** Whether the body of its request is sent on in blocks; false without a request. */
+bool http_front_sends_blocks(const struct http_front *front);
+
 /** At the end of a turn: ask for the blocks that are due. May end requests and connections'
  * answers. */
 void http_fronts_turn(struct client_side *side);
@@ -96,6 +102,19 @@ struct http_text {
     bool is_full;
 };
 
+/* A long body that is sent on while it comes: http_front.body has what has not been taken of it. */
+struct http_upload {
+    bool is_on;
+    bool is_whole; /* all of it has come */
+    bool is_due;   /* the next block is to be sent */
+    bool is_last;  /* the block that is out has nothing behind it */
+    uint8_t szx;
+    uint8_t code;      /* of the answer to an earlier block, if it was not 2.31; or 0 */
+    uint32_t out_len;  /* of the block that is out */
+    uint64_t offset;   /* where in the body it begins */
+    uint64_t body_len; /* of the body; 0: not known */
+};
+
 struct http_exchange {
     uint8_t code; /* the method */
     bool is_head;
@@ -113,8 +132,9 @@ struct http_exchange {
     uint8_t block_szx;
     uint32_t block_num;
     struct http_tag etag; /* of the blocks; len 0: none */
-    char *target;         /* the URI, or ""; with the rest of this in one allocation */
-    char *origin;         /* the Origin that may read the answer, or "" */
+    struct http_upload upload;
+    char *target; /* the URI, or ""; with the rest of this in one allocation */
+    char *origin; /* the Origin that may read the answer, or "" */
     size_t options_len;
     uint8_t options[]; /* of the CoAP request, encoded */
 };

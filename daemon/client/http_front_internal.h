@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A connection that speaks HTTP; shared by http_front.c (requests) and http_give.c (answers). */
+/*
+ * A connection that speaks HTTP; shared by http_front.c (requests), http_body.c and http_upload.c
+ * (their bodies), and http_give.c (answers).
+ */
 #ifndef CRIPROXY_HTTP_FRONT_INTERNAL_H
 #define CRIPROXY_HTTP_FRONT_INTERNAL_H
 
@@ -33,11 +36,85 @@ struct http_front {
     bool is_ready, is_asking;
 };
 
+/**
+ * The lengths of the body that follows the head of @p line, from the client at @p remote, copied.
+ * @p body has been cleared.
+ */
+void http_body_begin(struct http_body *body, const struct http_line *line,
+                     const struct address *remote, uint64_t now_ms);
+
+/**
+ * The body that has to go before @p body can have room for @p len bytes in all: the oldest of the
+ * source that holds most of block.bodies-bytes, unless all holds are equal and it has just begun.
+ *
+ * @return borrowed, and not @p body: its owner clears it, and asks again. NULL: none, there is room
+ *         or none to be had.
+ */
+struct http_body *http_body_in_the_way(const struct http_body *body, const struct client_side *side,
+                                       size_t len);
+
+/**
+ * Room for @p len bytes in all.
+ *
+ * @return false without memory, and where block.bodies-bytes would be passed.
+ */
+bool http_body_reserve(struct http_body *body, struct client_side *side, size_t len);
+
+/** Append bytes, copied. @return false where there is no room. */
+bool http_body_add(struct http_body *body, struct client_side *side, struct bytes piece);
+
+/** How many bytes at the start of @p input are the body's; HTTP_CHUNKS_BAD: they are malformed. */
+size_t http_body_check(struct http_body *body, struct bytes input);
+
+/** Whether all of it has been checked; false before. */
+bool http_body_is_whole(const struct http_body *body);
+
+/** Frees what it holds, and gives it back to its source. */
+void http_body_clear(struct http_body *body, struct client_side *side);
+
 /** Of its engine; borrowed. */
 static inline const struct config *front_config(const struct http_front *front)
 {
     return front->stream->side->context.config;
 }
+
+/**
+ * The longest body of its request that is joined before it is sent; UINT64_MAX: each, within
+ * block.body-bytes.
+ */
+uint64_t front_joined_max(const struct http_front *front);
+
+/**
+ * Its body is sent on while it comes.
+ *
+ * @param body_len all of it, in bytes; 0: not known.
+ * @return false where it is longer than blocks can number.
+ */
+bool front_begin_upload(struct http_front *front, uint64_t body_len);
+
+/** Whether the next block can be made of what has come; false while more of it is needed. */
+bool front_has_block(const struct http_front *front);
+
+/**
+ * Payload and options of the request for the next block, of which there is one.
+ *
+ * @param buffer that the options may borrow from.
+ * @return false where it is behind the last block that there can be, or the options do not fit.
+ */
+bool front_take_block(struct http_front *front, uint8_t buffer[HTTP_OPTIONS_MAX],
+                      struct message *ret_message);
+
+/**
+ * The answer to a block.
+ *
+ * @param ret_reply the answer to the request, if it is over, borrowed as @p reply.
+ * @return whether it is; if not, the body goes on, or the request has been refused.
+ */
+bool front_upload_is_answered(struct http_front *front, const struct reply *reply,
+                              struct reply *ret_reply);
+
+/** More of its body is waited for, for a while. */
+void front_wait_for_body(struct http_front *front);
 
 /** It has something to do at the end of the turn. */
 void front_make_ready(struct http_front *front);

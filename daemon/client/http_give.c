@@ -267,9 +267,16 @@ static bool take_group(struct http_front *front, const struct reply *reply)
 void http_front_reply(struct http_front *front, const struct leg *leg, const struct reply *reply)
 {
     const struct http_exchange *exchange = front->exchange;
+    struct reply answer;
     if (exchange == NULL || front->state != FRONT_WAITING ||
         !bytes_equal(leg->token, (struct bytes){front->token, sizeof(front->token)})) {
         return; /* to a request that was given up */
+    }
+    if (exchange->upload.is_on) {
+        if (!front_upload_is_answered(front, reply, &answer)) {
+            return;
+        }
+        reply = &answer;
     }
     if (!exchange->is_started && take_group(front, reply)) {
         return;

@@ -72,6 +72,7 @@ struct leg {
     uint8_t cache_wish;   /* LEG_NO_CACHE and others */
     bool outlives;    /* its request goes on, for the cache, when the client goes: HTTP's (RFC 8075
                          section 8.1) */
+    bool goes_on;     /* it is a further block of an HTTP request, which limits have counted */
     uint8_t unwanted; /* classes of answers the client does not want (RFC 7967): 1 << (class - 1) */
 };
 

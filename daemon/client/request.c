@@ -508,7 +508,7 @@ static bool takes_block(const void *owner, const struct block *block)
 
 static bool does_blocks(const void *owner)
 {
-    return stream_takes_blocks(&((const struct request *)owner)->leg);
+    return stream_does_blocks(&((const struct request *)owner)->leg);
 }
 
 static const struct waiter_calls request_waiter_calls = {

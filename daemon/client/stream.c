@@ -422,6 +422,12 @@ bool stream_takes_blocks(const struct leg *leg)
                                      : leg->stream->endpoint.takes_blocks;
 }
 
+bool stream_does_blocks(const struct leg *leg)
+{
+    bool is_http = leg->kind == LEG_STREAM && leg->stream->http != NULL;
+    return stream_takes_blocks(leg) || (is_http && http_front_sends_blocks(leg->stream->http));
+}
+
 bool stream_takes_bert(const struct leg *leg)
 {
     return leg->kind == LEG_STREAM && leg->stream->http == NULL &&

@@ -59,6 +59,9 @@ uint64_t stream_serial(const struct leg *leg);
  * says so. */
 bool stream_takes_blocks(const struct leg *leg);
 
+/** Whether the client of @p leg sends the request that is under way in blocks itself, or can. */
+bool stream_does_blocks(const struct leg *leg);
+
 /** Whether the client of @p leg takes several blocks at once: BERT (RFC 8323 section 6). */
 bool stream_takes_bert(const struct leg *leg);
 

@@ -168,7 +168,9 @@ static void test_refusals_are_noted(void **state)
     } rows[] = {
         {"GET " TARGET " HTTP/1.1\r\nHost: rebound.example\r\n\r\n", "http_421", NULL},
         {"BREW " TARGET " HTTP/1.1\r\n" HOST "\r\n", "http_501", NULL},
-        {"PUT " TARGET " HTTP/1.1\r\n" HOST "Content-Length: 99999999\r\n\r\n", "http_413",
+        {"PUT " TARGET " HTTP/1.1\r\n" HOST "Content-Length: 1073741825\r\n\r\n", "http_413",
+         "the body has too many blocks"},
+        {"QUERY " TARGET " HTTP/1.1\r\n" HOST "Content-Length: 99999999\r\n\r\n", "http_413",
          "the body is longer than block.body-bytes"},
         {"GET / HTTP/1.1\r\n\r\n\r\n", "http_400", NULL},
     };

@@ -3,6 +3,7 @@
 
 #include "support/test.h"
 
+#include "net/loop.h"
 #include "support/fake_net.h"
 
 #include <errno.h>
@@ -35,6 +36,7 @@ struct fake_stream {
 
 struct conn_listener {
     struct conn_options options;
+    struct loop *loop;
     const struct conn_handler *handler;
     void *context;
     struct conn_counters counters;
@@ -50,9 +52,9 @@ int conn_listen(struct loop *loop, const struct conn_options *options,
                 const struct conn_handler *handler, void *context,
                 struct conn_listener **ret_listener)
 {
-    (void)loop;
     struct conn_listener *listener = calloc(1, sizeof(*listener));
     assert_non_null(listener);
+    listener->loop = loop;
     listener->options = *options;
     listener->handler = handler;
     listener->context = context;
@@ -131,9 +133,21 @@ bool conn_is_behind(struct conn *conn)
     return conn->is_stopped && conn->output_len > conn->seen;
 }
 
+static void deliver(struct conn *conn);
+
+static void on_resumed(void *context)
+{
+    deliver(context);
+}
+
+/* What has been kept is given soon, and not from within. */
 void conn_pause(struct conn *conn, bool paused)
 {
+    bool is_resumed = conn->is_paused && !paused && conn->input_len > 0;
     conn->is_paused = paused;
+    if (is_resumed) {
+        assert_int_equal(loop_post(conn->listener->loop, on_resumed, conn), 0);
+    }
 }
 
 void conn_close(struct conn *conn)
@@ -184,8 +198,8 @@ const struct conn_counters *conn_counters(const struct conn_listener *listener)
 
 /* --- the test's side ---------------------------------------------------- */
 
-/* Give the proxy what has arrived, and let what follows from it happen. */
-static void pump(struct conn *conn)
+/* Give the proxy what has arrived. */
+static void deliver(struct conn *conn)
 {
     bool moved = true;
     while (moved && conn->is_open && !conn->is_closing && !conn->is_paused && conn->input_len > 0) {
@@ -207,6 +221,12 @@ static void pump(struct conn *conn)
         conn->input_len -= used;
         moved = used > 0;
     }
+}
+
+/* The same, and let what follows from it happen. */
+static void pump(struct conn *conn)
+{
+    deliver(conn);
     fake_net_run(0);
     if (conn->is_closing) {
         end(conn, "closed");

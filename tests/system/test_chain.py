@@ -17,7 +17,7 @@ from test_http import Events
 from test_http_targets import Server
 from test_upstream import ask, make_certificate
 
-OBSERVE, CONTENT_FORMAT, MAX_AGE, HOP_LIMIT, PROXY_URI, BLOCK2 = 6, 12, 14, 16, 35, 23
+OBSERVE, CONTENT_FORMAT, MAX_AGE, HOP_LIMIT, PROXY_URI, BLOCK2, BLOCK1 = 6, 12, 14, 16, 35, 23, 27
 BODY = b"".join(b"%08d" % number for number in range(1 << 17))  # 1 MiB
 BLOCK = 1024
 
@@ -89,6 +89,28 @@ def test_a_mebibyte_goes_through_both(first, second):
             number += 1
         assert got == BODY
         assert number == len(BODY) // BLOCK
+
+
+def test_a_mebibyte_goes_up_through_both(second):
+    """HC-10: an HTTP client's body, to a parent proxy, and to the device; neither joins it."""
+    def answer(request):
+        block = request.values(BLOCK1)[0]
+        more = block[-1] >> 3 & 1
+        return Message(code=code(2, 31) if more else code(2, 4), options=[(BLOCK1, block)])
+
+    parent = re.search(r"uri=coap://127\.0\.0\.1:(\d+)", second.text)[1]
+    outer = Proxy(*UNHURRIED, "--set", "proxy.name=outer", "--listen", "http://127.0.0.1:0",
+                  "--set", "route up.target=coap://*", "--set", "route up.via=coap://127.0.0.1:" + parent,
+                  "--set", "block.bodies-bytes=64KiB", "--set", "block.body-bytes=64KiB",
+                  listen=("127.0.0.1",))
+    with Origin(handler=answer) as origin:
+        client = http.client.HTTPConnection("127.0.0.1", port_of(outer, "http"), timeout=PATIENCE_S)
+        client.request("PUT", "/hc/coap://127.0.0.1:%d/long" % origin.port, body=BODY)
+        response = client.getresponse()
+        assert (response.status, response.read()) == (204, b"")
+        assert b"".join(request.payload for request in origin.requests) == BODY
+        client.close()
+    outer.stop_cleanly()
 
 
 def test_events_come_through_both(second):

@@ -131,6 +131,27 @@ def test_a_body_of_a_mebibyte_both_ways(proxy):
         client.close()
 
 
+@pytest.mark.parametrize("chunked", [False, True])
+def test_a_body_longer_than_the_memory_for_bodies_goes_up(chunked):
+    """HC-10: it is sent on while it comes, and the next request of the connection is served."""
+    small = ("http.window=64KiB", "block.body-bytes=32KiB", "block.bodies-bytes=64KiB")
+    arguments = [word for setting in small for word in ("--set", setting)]
+    running = Proxy(*arguments, "--listen", "http://127.0.0.1:0", listen=("127.0.0.1",))
+    with Origin(handler=blocks) as origin:
+        client = connect(running)
+        pieces = [BODY[at:at + 50000] for at in range(0, len(BODY), 50000)]
+        client.request("PUT", path_to(origin), body=iter(pieces) if chunked else BODY,
+                       encode_chunked=chunked,
+                       headers={"Transfer-Encoding": "chunked"} if chunked else {})
+        answer = client.getresponse()
+        assert (answer.status, answer.read()) == (204, b"")
+        assert b"".join(request.payload for request in origin.requests) == BODY
+        client.request("GET", path_to(origin))
+        assert client.getresponse().read() == BODY
+        client.close()
+    running.stop_cleanly()
+
+
 @pytest.mark.skipif(not shutil.which("curl"), reason="curl is not installed")
 def test_curl_over_tls(proxy, certificate):
     """HC-1: https, with ALPN as curl does it, and the name in the certificate."""
@@ -307,7 +328,7 @@ def test_a_head_without_an_end_is_not_waited_for(proxy):
 def is_refused(sock):
     """Whether an error has come, which is not taken."""
     try:
-        return sock.recv(10, socket.MSG_PEEK).startswith(b"HTTP/1.1 4")
+        return sock.recv(10, socket.MSG_PEEK).startswith((b"HTTP/1.1 4", b"HTTP/1.1 5"))
     except BlockingIOError:
         return False
     except ConnectionError:
