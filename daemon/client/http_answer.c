@@ -220,7 +220,7 @@ struct event_text {
 
 static void event_put(struct event_text *out, const void *data, size_t len)
 {
-    if (out->text != NULL && len <= out->capacity - out->len) {
+    if (len > 0 && out->text != NULL && len <= out->capacity - out->len) {
         memcpy(out->text + out->len, data, len);
     }
     out->len += len;
