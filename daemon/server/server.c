@@ -432,14 +432,31 @@ static int open_descriptors(struct server *server)
     return server->signal_fd < 0 || server->event_fd < 0 ? -errno : 0;
 }
 
-/* glibc reserves 64 MiB of addresses for each arena, of which it makes eight a processor: too much
- * for ulimit -v on a small box, and workers do not share what they allocate. */
-static void keep_arenas_to(unsigned count)
+#define KIB 1024
+
+/*
+ * glibc's heap, before workers are made. It reserves 64 MiB of addresses for each arena, of which
+ * it makes eight a processor: too much for ulimit -v on a small box, and workers do not share what
+ * they allocate. Most of their tables is not touched for long, and costs nothing where it comes
+ * fresh from the kernel: as mappings, and without a rest of the heap that calloc() has to clear.
+ */
+static void heap_for_tables(unsigned count)
 {
 #ifdef M_ARENA_MAX
     (void)mallopt(M_ARENA_MAX, (int)count);
+    (void)mallopt(M_MMAP_THRESHOLD, 64 * KIB);
+    (void)mallopt(M_TOP_PAD, 0);
 #else
     (void)count;
+#endif
+}
+
+/* From now on for what comes and goes: bodies are no mappings, and the heap grows in steps. */
+static void heap_for_service(void)
+{
+#ifdef M_ARENA_MAX
+    (void)mallopt(M_MMAP_THRESHOLD, 4 * KIB * KIB);
+    (void)mallopt(M_TOP_PAD, 128 * KIB);
 #endif
 }
 
@@ -456,7 +473,7 @@ static int make_workers(struct server *server)
     if (error != 0) {
         return error;
     }
-    keep_arenas_to(count);
+    heap_for_tables(count);
     for (unsigned i = 0; i < count; i++) {
         const struct worker_options options = {.index = i,
                                                .count = count,
@@ -473,6 +490,7 @@ static int make_workers(struct server *server)
         }
         server->worker_count++;
     }
+    heap_for_service();
     return 0;
 }
 
