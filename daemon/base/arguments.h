@@ -12,7 +12,7 @@
 /**
  * Whether @p count arguments fit a command; false if there are too few or too many.
  * @param arguments column of the command's row: words separated by blanks, optional ones in
- *        brackets.
+ *        brackets; a last one that ends in ...] may stand any number of times.
  */
 bool arguments_fit(const char *arguments, size_t count);
 

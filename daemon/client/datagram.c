@@ -9,9 +9,11 @@
 #include "base/log.h"
 #include "client/admission.h"
 #include "client/echo.h"
+#include "client/faulty.h"
 #include "client/handle.h"
 #include "client/reply.h"
 #include "client/side.h"
+#include "context/faults.h"
 #include "policy/access.h"
 
 #include <string.h>
@@ -253,6 +255,46 @@ static void receive(const struct arrival *arrival)
     }
 }
 
+static void deliver_clear(void *owner, void *other, const struct udp_path *path,
+                          const uint8_t *data, size_t len)
+{
+    const struct datagram datagram = {.data = data, .len = len, .path = *path};
+    const struct arrival arrival = {.listener = other, .datagram = &datagram};
+    (void)owner;
+    receive(&arrival);
+}
+
+static void deliver_opened(void *owner, void *other, const struct udp_path *path,
+                           const uint8_t *data, size_t len)
+{
+    const struct datagram datagram = {.data = data, .len = len, .path = *path};
+    const struct arrival arrival = {.listener = other, .session = owner, .datagram = &datagram};
+    if (dtls_session_is_open(arrival.session)) {
+        receive(&arrival);
+    }
+}
+
+/* Past the faults of a lab, if there are any. */
+static void arrive(const struct arrival *arrival)
+{
+    const struct datagram *datagram = arrival->datagram;
+    struct client_side *side = arrival->listener->side;
+    if (side->context.faults != NULL && !datagram->truncated) {
+        bool is_clear = arrival->session == NULL;
+        const struct fault_parcel parcel = {.owner = is_clear ? (void *)arrival->listener
+                                                              : (void *)arrival->session,
+                                            .other = arrival->listener,
+                                            .deliver = is_clear ? deliver_clear : deliver_opened,
+                                            .path = datagram->path,
+                                            .data = datagram->data,
+                                            .len = datagram->len};
+        if (faulty_message(side, &datagram->path.remote, FAULT_FROM_CLIENT, &parcel)) {
+            return;
+        }
+    }
+    receive(arrival);
+}
+
 /*
  * Whether a datagram in the clear from @p remote is looked at; one that is not has been
  * counted, and nothing is sent: its source address may be forged.
@@ -284,7 +326,7 @@ static void datagram_on_datagram(void *context, struct udp_socket *socket,
     struct listener *listener = context;
     struct arrival arrival = {.listener = listener, .datagram = datagram};
     if (admit_datagram(listener->side, &datagram->path.remote)) {
-        receive(&arrival);
+        arrive(&arrival);
     }
 }
 
@@ -292,7 +334,7 @@ static void on_secure_datagram(void *context, struct dtls_session *session,
                                const struct datagram *datagram)
 {
     struct arrival arrival = {.listener = context, .session = session, .datagram = datagram};
-    receive(&arrival);
+    arrive(&arrival);
 }
 
 static void log_session_closed(const struct dtls_session *session, const char *why)
@@ -314,6 +356,7 @@ static void on_session_closed(void *context, struct dtls_session *session, const
     struct client *client =
         client_table_find_secure(&side->clients, remote, listener->index, session);
     log_session_closed(session, why);
+    faults_forget(&side->context, session);
     struct closed_client *closed =
         closed_add(&side->closed_clients, dtls_session_identity(session));
     closed->client = *remote;

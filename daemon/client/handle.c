@@ -7,6 +7,7 @@
 
 #include "client/admission.h"
 #include "client/echo.h"
+#include "client/faulty.h"
 #include "client/local.h"
 #include "client/registration.h"
 #include "client/reply.h"
@@ -650,6 +651,9 @@ static struct incoming incoming_of(struct leg *leg, const struct message *messag
 void request_handle(struct client_side *side, struct leg *leg, const struct message *message,
                     const struct address *local)
 {
+    if (side->context.faults != NULL && faulty_request(side, leg, message, local)) {
+        return;
+    }
     struct incoming made = incoming_of(leg, message), *incoming = &made;
     struct problem problem = {.reason = admit_request(side, incoming)};
     metric_add(&side->context.metrics.requests, 1);

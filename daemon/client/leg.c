@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "client/leg.h"
 
+#include "client/faulty.h"
 #include "client/side.h"
 #include "client/stream.h"
 #include "net/dtls.h"
@@ -50,8 +51,51 @@ bool leg_take_mid(struct client_side *side, const struct leg *leg, uint16_t *ret
     return false;
 }
 
+/* To the session's own address; dropped where the session has ended. */
+static void deliver_sealed(void *owner, void *other, const struct udp_path *path,
+                           const uint8_t *data, size_t len)
+{
+    (void)other;
+    (void)path;
+    dtls_send(owner, data, len);
+}
+
+/* The same to another address of it. */
+static void deliver_sealed_to(void *owner, void *other, const struct udp_path *path,
+                              const uint8_t *data, size_t len)
+{
+    (void)other;
+    dtls_send_to(owner, path, data, len);
+}
+
+static void deliver_plain(void *owner, void *other, const struct udp_path *path,
+                          const uint8_t *data, size_t len)
+{
+    const struct listener *listener = owner;
+    (void)other;
+    udp_send(listener->socket, path, data, len);
+}
+
+/* Whether a fault of a lab has taken it. */
+static bool leg_send_faulty(const struct leg *leg, const uint8_t *data, size_t len)
+{
+    struct fault_parcel parcel = {.owner = leg->listener,
+                                  .deliver = deliver_plain,
+                                  .path = leg->asker.path,
+                                  .data = data,
+                                  .len = len};
+    if (leg->session != NULL) {
+        parcel.owner = leg->session;
+        parcel.deliver = leg->is_unverified ? deliver_sealed_to : deliver_sealed;
+    }
+    return faulty_message(leg->listener->side, &leg->asker.path.remote, FAULT_TO_CLIENT, &parcel);
+}
+
 void leg_send(const struct leg *leg, const uint8_t *data, size_t len)
 {
+    if (leg->listener->side->context.faults != NULL && leg_send_faulty(leg, data, len)) {
+        return;
+    }
     if (leg->session != NULL && leg->is_unverified) {
         dtls_send_to(leg->session, &leg->asker.path, data, len);
     } else if (leg->session != NULL) {

@@ -70,6 +70,7 @@ struct leg {
     struct block block2;  /* which */
     uint8_t route_label;  /* in the metrics, of the route that its request takes; 0: none */
     uint8_t cache_wish;   /* LEG_NO_CACHE and others */
+    bool is_late;         /* a fault of a lab has held it back already (client/faulty.h) */
     bool outlives;    /* its request goes on, for the cache, when the client goes: HTTP's (RFC 8075
                          section 8.1) */
     bool goes_on;     /* it is a further block of an HTTP request, which limits have counted */

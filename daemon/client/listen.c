@@ -5,6 +5,7 @@
 #include "client/datagram.h"
 #include "client/side.h"
 #include "client/totals.h"
+#include "context/faults.h"
 #include "net/dtls.h"
 
 #include <errno.h>
@@ -269,6 +270,7 @@ static void close_listener(struct client_side *side, struct listener *listener)
     }
     own_hosts_close(&side->fetch.own, listener->socket != NULL ? TRANSPORT_UDP : TRANSPORT_DTLS,
                     &listener->bound);
+    faults_forget(&side->context, listener);
     udp_close(listener->socket);
     if (listener->dtls != NULL) {
         totals_add_sessions(&side->closed, dtls_counters(listener->dtls));

@@ -21,6 +21,7 @@
 #include "client/http_token.h"
 #include "client/reply.h"
 #include "client/side.h"
+#include "context/faults.h"
 #include "policy/access.h"
 
 #include <stdlib.h>
@@ -350,6 +351,7 @@ static void on_close(void *conn_context, struct conn *conn, const char *why)
     closed->at_ms = context_now_ms(&side->context);
     closed->why = stream->why != NULL ? stream->why : why;
     request_leave_all(side, &stream->peer);
+    faults_forget(&side->context, stream);
     http_front_free(stream->http);
     identity_release(stream->identity);
     *stream->link = stream->next;

@@ -6,6 +6,7 @@
 #include "client/side.h"
 #include "coap/method.h"
 #include "coap/option.h"
+#include "context/faults.h"
 #include "fetch/make.h"
 
 #include <cri/diag.h>
@@ -467,6 +468,18 @@ static void give(const struct client_side *side, struct log_block *block, const 
 
 /* --- events ------------------------------------------------------------- */
 
+/* That of a fault begins with its name. */
+static void describe_event(const struct client_side *side, const struct event *event, char *text,
+                           size_t capacity)
+{
+    size_t len = 0;
+    if (event->kind >= EVENT_fault_lost && event->kind <= EVENT_fault_closed) {
+        len = (size_t)snprintf(text, capacity,
+                               "fault %.48s: ", faults_name(&side->context, event->number));
+    }
+    event_format(event, text + len, capacity - len);
+}
+
 static void add_events(const struct client_side *side, const struct request *request,
                        struct log_block *block)
 {
@@ -475,7 +488,7 @@ static void add_events(const struct client_side *side, const struct request *req
     size_t count = event_ring_collect(side->context.events, request->trail.id,
                                       request->trail.last_event, events);
     for (size_t i = 0; i < count; i++) {
-        event_format(events[i], text, sizeof(text));
+        describe_event(side, events[i], text, sizeof(text));
         uint64_t us = events[i]->at_us - request->trail.started_us;
         log_block_line(block, "  +%" PRIu64 ".%03u ms  %s", us / 1000, (unsigned)(us % 1000), text);
     }
@@ -564,6 +577,25 @@ void trace_delivered(struct client_side *side, const struct request *request)
                    client);
     add_events(side, request, &block);
     give(side, &block, leg, &view);
+}
+
+void trace_fault(struct client_side *side, const struct address *client, bool is_from,
+                 const struct fault_plan *plan)
+{
+    const struct leg leg = {.asker = {.path = {.remote = *client}}};
+    struct log_block block;
+    char text[CLIENT_TEXT_MAX], kinds[128];
+    struct trace_view view = {.client = client_text(&leg, text),
+                              .target = "",
+                              .reason = reason_row(REASON_fault)->name,
+                              .method = "",
+                              .form = "",
+                              .cache = ""};
+    log_block_init(&block);
+    log_block_line(&block, "fault %s: message %s %s: %s", faults_name(&side->context, plan->number),
+                   is_from ? "from" : "to", text,
+                   fault_kinds_format(plan->kinds, kinds, sizeof(kinds)));
+    give(side, &block, &leg, &view);
 }
 
 void trace_count(struct client_side *side, const struct leg *leg, enum reason reason, uint8_t code,

@@ -17,6 +17,7 @@
 #include "ops/events.h"
 
 struct client_side;
+struct fault_plan;
 
 #define TRACE_TAPS_MAX 4u
 #define TRACE_FILTER_MAX 128u
@@ -96,6 +97,13 @@ void trace_hit(struct client_side *side, const struct leg *leg, const struct tar
  */
 void trace_answered(struct client_side *side, const struct leg *leg, const struct target *target,
                     const struct message *request, const struct problem *problem, uint8_t code);
+
+/**
+ * Shows what a fault of a lab does to a message of the client at @p client, or to it; while there
+ * is a trace.
+ */
+void trace_fault(struct client_side *side, const struct address *client, bool is_from,
+                 const struct fault_plan *plan);
 
 /*
  * What a request became, in words: for the trace and --explain. All text is

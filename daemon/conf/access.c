@@ -129,6 +129,16 @@ static size_t take_ranges(const struct origin_of_values *from, const struct conf
     return count;
 }
 
+/* Six arguments: those of named_patterns(). */
+/* NOLINTNEXTLINE(readability-function-size) */
+size_t loader_take_ranges(struct loader *loader, enum config_named kind,
+                          const struct named_draft *draft, const char *key,
+                          const struct config_list *list, const struct address_prefix **ret_ranges)
+{
+    const struct origin_of_values from = {loader, kind, draft, key};
+    return take_ranges(&from, list, ret_ranges);
+}
+
 /* "none" by itself: no client. */
 static bool is_none(const struct config_list *list)
 {

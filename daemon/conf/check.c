@@ -616,6 +616,7 @@ static void (*const checks[])(struct loader *loader) = {
     loader_check_media,
     loader_check_names,
     loader_check_publish,
+    loader_check_faults,
     named_freeze,
 };
 

@@ -22,6 +22,7 @@
 #include <stdio.h>
 
 struct access;
+struct address_prefix;
 struct config_own_name;
 struct config_publish;
 struct media_own;
@@ -34,6 +35,9 @@ struct config_list {
     const char *const *items;
 };
 
+/* A chance of 1. */
+#define CHANCE_ONE 1000000u
+
 /* The field of a key, by its type. */
 #define CONFIG_FIELD_WORD(section, key, field) enum config_##section##_##key field;
 #define CONFIG_FIELD_BOOL(section, key, field) bool field;
@@ -42,6 +46,7 @@ struct config_list {
 #define CONFIG_FIELD_DURATION(section, key, field) uint32_t field; /* ms */
 #define CONFIG_FIELD_SIZE(section, key, field) uint64_t field;     /* bytes */
 #define CONFIG_FIELD_FACTOR(section, key, field) uint32_t field;   /* hundredths: 150 is 1.5 */
+#define CONFIG_FIELD_CHANCE(section, key, field) uint32_t field;   /* of CHANCE_ONE */
 #define CONFIG_FIELD_LIST(section, key, field) struct config_list field;
 #define CONFIG_FIELD_TEXT(section, key, field) const char *field; /* "": not set */
 
@@ -104,6 +109,22 @@ struct config_access {
 struct config_limit {
     const char *name;
 #include "conf/limit_options.def"
+};
+
+/*
+ * A [fault NAME] section: what goes wrong on purpose, in a lab. What these chances are of is in
+ * context/faults.h.
+ */
+struct config_fault {
+    const char *name;
+#include "conf/fault_options.def"
+    /* Derived from target, client and code. */
+    const struct target_pattern *patterns;
+    size_t pattern_count;
+    const struct address_prefix *clients;
+    size_t client_count;
+    uint8_t answer;         /* the code; 0: none */
+    uint32_t answer_chance; /* of it */
 };
 
 /* A [media N] section: a media type for a Content-Format; N is the name. */
@@ -169,6 +190,8 @@ struct config {
     const struct media_own *media_own;      /* the same as rows of the table */
     const struct config_publish *publishes; /* conf/publish.h */
     size_t publish_count;
+    const struct config_fault *faults;
+    size_t fault_count;
     size_t publish_link_bytes; /* of all links, with a comma each */
 
     const struct config_own_name *own_names; /* proxy.names, parsed */

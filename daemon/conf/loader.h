@@ -228,6 +228,21 @@ void loader_check_names(struct loader *loader);
 /** Checks [media N]; the rows are in the snapshot's arena. */
 void loader_check_media(struct loader *loader);
 
+/** Checks [fault NAME], after the schemes; what they become is in the snapshot's arena. */
+void loader_check_faults(struct loader *loader);
+
+struct address_prefix;
+
+/**
+ * The ranges in a list of a named section, as in policy.clients; reports the bad ones.
+ *
+ * @param ret_ranges in the snapshot's arena; NULL without memory.
+ * @return how many
+ */
+size_t loader_take_ranges(struct loader *loader, enum config_named kind,
+                          const struct named_draft *draft, const char *key,
+                          const struct config_list *list, const struct address_prefix **ret_ranges);
+
 /** Compiles [access NAME], [limit NAME] and [policy] into the snapshot's arena; reports errors. */
 void loader_check_access(struct loader *loader);
 

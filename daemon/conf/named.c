@@ -209,6 +209,7 @@ static size_t field_size(enum config_type type)
     case CONFIG_TYPE_WORKERS:
     case CONFIG_TYPE_DURATION:
     case CONFIG_TYPE_FACTOR:
+    case CONFIG_TYPE_CHANCE:
     case CONFIG_TYPE_WORD:
         return sizeof(uint32_t);
     case CONFIG_TYPE_SIZE:

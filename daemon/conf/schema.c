@@ -13,6 +13,7 @@
 #define WORDS_DURATION(section, key)
 #define WORDS_SIZE(section, key)
 #define WORDS_FACTOR(section, key)
+#define WORDS_CHANCE(section, key)
 #define WORDS_LIST(section, key)
 #define WORDS_TEXT(section, key)
 #define WORDS_TRANSPORT(section, key)
@@ -22,6 +23,7 @@
 
 #define OPTION(section, key, type, min, max, preset, reload, help) WORDS_##type(section, key)
 #include "conf/access_options.def"
+#include "conf/fault_options.def"
 #include "conf/limit_options.def"
 #include "conf/media_options.def"
 #include "conf/options.def"
@@ -37,6 +39,7 @@
 #define ROW_WORDS_DURATION(section, key) NULL, 0
 #define ROW_WORDS_SIZE(section, key) NULL, 0
 #define ROW_WORDS_FACTOR(section, key) NULL, 0
+#define ROW_WORDS_CHANCE(section, key) NULL, 0
 #define ROW_WORDS_LIST(section, key) NULL, 0
 #define ROW_WORDS_TEXT(section, key) NULL, 0
 #define ROW_WORDS_TRANSPORT(section, key) words_of_transports, TRANSPORT_COUNT
@@ -83,6 +86,10 @@ const struct config_row config_rows[CONFIG_ROW_COUNT] = {
 
 static const struct config_row access_rows[] = {
 #include "conf/access_options.def"
+};
+
+static const struct config_row fault_rows[] = {
+#include "conf/fault_options.def"
 };
 
 static const struct config_row limit_rows[] = {

@@ -20,6 +20,7 @@ enum config_type {
     CONFIG_TYPE_DURATION, /* ms; in files with its unit */
     CONFIG_TYPE_SIZE,     /* bytes; in files with its unit */
     CONFIG_TYPE_FACTOR,   /* hundredths; in files a decimal number */
+    CONFIG_TYPE_CHANCE,   /* millionths; in files a decimal number from 0 to 1 */
     CONFIG_TYPE_WORD,     /* one of the words of words.h; its enumerator */
     CONFIG_TYPE_LIST,     /* texts; in files the key is repeated */
     CONFIG_TYPE_TEXT,     /* one text; empty: not set */
@@ -53,7 +54,8 @@ struct config_row {
     X(ACCESS, access, access_rules, 16384)                                                         \
     X(LIMIT, limit, limits, 1024)                                                                  \
     X(MEDIA, media, media_sections, 256)                                                           \
-    X(PUBLISH, publish, publishes, 256)
+    X(PUBLISH, publish, publishes, 256)                                                            \
+    X(FAULT, fault, faults, 16)
 
 #define CONFIG_STRUCT_scheme struct scheme
 #define CONFIG_STRUCT_route struct config_route
@@ -62,6 +64,7 @@ struct config_row {
 #define CONFIG_STRUCT_limit struct config_limit
 #define CONFIG_STRUCT_media struct config_media
 #define CONFIG_STRUCT_publish struct config_publish
+#define CONFIG_STRUCT_fault struct config_fault
 
 #define CONFIG_NAMED_ENUMERATOR(KIND, kind, all, max) CONFIG_NAMED_##KIND,
 enum config_named { CONFIG_NAMED_KINDS(CONFIG_NAMED_ENUMERATOR) CONFIG_NAMED_COUNT };

@@ -95,6 +95,27 @@ static bool parse_factor(const char *text, uint64_t *ret_number)
     return !__builtin_add_overflow(number, fraction, ret_number);
 }
 
+/* "0", "1", "0.25", "0.000001": millionths. */
+static bool parse_chance(const char *text, uint64_t *ret_number)
+{
+    uint64_t number = 0, step = CHANCE_ONE / 10;
+    size_t len = strlen(text);
+
+    if (len == 0 || (text[0] != '0' && text[0] != '1') ||
+        (len > 1 && (text[1] != '.' || len == 2 || len > 8))) {
+        return false;
+    }
+    number = text[0] == '1' ? CHANCE_ONE : 0;
+    for (size_t i = 2; i < len; i++, step /= 10) {
+        if (text[i] < '0' || text[i] > '9') {
+            return false;
+        }
+        number += (uint64_t)(text[i] - '0') * step;
+    }
+    *ret_number = number;
+    return number <= CHANCE_ONE;
+}
+
 static bool parse_bool(const char *text, uint64_t *ret_number)
 {
     if (strcmp(text, "yes") == 0) {
@@ -133,6 +154,8 @@ static bool parse_by_type(const struct config_row *row, const char *text, uint64
         return parse_with_unit(size_units, text, ret_number);
     case CONFIG_TYPE_FACTOR:
         return parse_factor(text, ret_number);
+    case CONFIG_TYPE_CHANCE:
+        return parse_chance(text, ret_number);
     case CONFIG_TYPE_WORD:
         return parse_word(row, text, ret_number);
     case CONFIG_TYPE_LIST:
@@ -173,6 +196,19 @@ static void format_with_unit(const struct unit *units, uint64_t value, char *tex
                    value == 0 ? "" : best->name);
 }
 
+/* Without zeros at its end. */
+static void format_chance(uint64_t value, char text[VALUE_TEXT_MAX])
+{
+    int len = snprintf(text, VALUE_TEXT_MAX, "%" PRIu64 ".%06u", value / CHANCE_ONE,
+                       (unsigned)(value % CHANCE_ONE));
+    while (len > 1 && text[len - 1] == '0') {
+        text[--len] = '\0';
+    }
+    if (text[len - 1] == '.') {
+        text[len - 1] = '\0';
+    }
+}
+
 const char *value_format(const struct config_row *row, uint64_t value, char text[VALUE_TEXT_MAX])
 {
     switch (row->type) {
@@ -196,6 +232,9 @@ const char *value_format(const struct config_row *row, uint64_t value, char text
     case CONFIG_TYPE_FACTOR:
         (void)snprintf(text, VALUE_TEXT_MAX, "%" PRIu64 ".%02u", value / 100,
                        (unsigned)(value % 100));
+        break;
+    case CONFIG_TYPE_CHANCE:
+        format_chance(value, text);
         break;
     case CONFIG_TYPE_WORD:
         (void)snprintf(text, VALUE_TEXT_MAX, "%s",
@@ -259,6 +298,9 @@ const char *value_expected(const struct config_row *row, char text[VALUE_TEXT_MA
     case CONFIG_TYPE_FACTOR:
         what = "a number with at most two decimals";
         break;
+    case CONFIG_TYPE_CHANCE:
+        what = "a number with at most six decimals";
+        break;
     }
     (void)snprintf(text, VALUE_TEXT_MAX, "%s from %.20s to %.20s", what,
                    value_format(row, row->min, min), value_format(row, row->max, max));
@@ -280,6 +322,7 @@ void value_store(void *base, const struct config_row *row, uint64_t value)
     case CONFIG_TYPE_WORKERS:
     case CONFIG_TYPE_DURATION:
     case CONFIG_TYPE_FACTOR:
+    case CONFIG_TYPE_CHANCE:
     case CONFIG_TYPE_WORD: {
         uint32_t number = (uint32_t)value; /* the row's limits are those of 32 bits */
         memcpy(field, &number, sizeof(number));
@@ -310,6 +353,7 @@ uint64_t value_load(const void *base, const struct config_row *row)
     case CONFIG_TYPE_WORKERS:
     case CONFIG_TYPE_DURATION:
     case CONFIG_TYPE_FACTOR:
+    case CONFIG_TYPE_CHANCE:
     case CONFIG_TYPE_WORD:
         memcpy(&number, field, sizeof(number));
         return number;

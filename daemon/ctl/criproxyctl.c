@@ -20,7 +20,7 @@
 #define DEFAULT_SOCKET "/run/criproxy/control"
 #define LINE_MAX_BYTES 65536u
 #define REQUEST_MAX 4096u
-#define ARGUMENTS_MAX 4
+#define ARGUMENTS_MAX 16
 
 enum {
     EXIT_REFUSED = 1, /* the proxy said no, cannot be reached, or, for status, is draining */
@@ -122,8 +122,6 @@ static int ctl_connect_to(const char *path)
 
 static bool send_request(int fd, const struct command_line *line)
 {
-    static const char *const keys[ARGUMENTS_MAX] = {"argument1", "argument2", "argument3",
-                                                    "argument4"};
     char buffer[REQUEST_MAX];
     struct json_writer request;
     size_t sent = 0;
@@ -132,7 +130,9 @@ static bool send_request(int fd, const struct command_line *line)
     json_begin(&request);
     json_text(&request, "command", line->name);
     for (int i = 0; i < line->argument_count; i++) {
-        json_text(&request, keys[i], line->arguments[i]);
+        char key[24];
+        (void)snprintf(key, sizeof(key), "argument%d", i + 1);
+        json_text(&request, key, line->arguments[i]);
     }
     if (!json_end(&request)) {
         errno = EMSGSIZE;
@@ -314,7 +314,8 @@ static bool parse_command(int argc, char **argv, struct command_line *line)
                       argv[0]);
         return false;
     }
-    if (!arguments_fit(line->command->arguments, (size_t)line->argument_count)) {
+    if (line->argument_count > ARGUMENTS_MAX ||
+        !arguments_fit(line->command->arguments, (size_t)line->argument_count)) {
         bool takes_none = line->command->arguments[0] == '\0';
         (void)fprintf(stderr, "criproxyctl: %s takes %s\n", argv[0],
                       takes_none ? "no arguments" : line->command->arguments);

@@ -2,6 +2,7 @@
 #include "engine/engine.h"
 
 #include "client/echo.h"
+#include "context/faults.h"
 #include "fetch/coalesce.h"
 #include "fetch/forward.h"
 #include "fetch/redirect.h"
@@ -136,6 +137,7 @@ void engine_free(struct engine *engine)
     }
     carrier_session.free(&engine->origin);
     carrier_http.free(&engine->origin);
+    faults_free(&engine->context);
     names_withdraw_all(&engine->origin);
     origin_table_clear(&engine->origin.origins);
     client_table_clear(&engine->client.clients);
@@ -271,6 +273,7 @@ void engine_set_config(struct engine *engine, const struct config *config)
     if (before != NULL) {
         echo_set_config(&engine->client, before);
     }
+    faults_configure(&engine->context);
     carrier_session.set_config(&engine->origin);
     carrier_http.set_config(&engine->origin);
     engine->context.coap = config_scheme_by_number(config, CRI_SCHEME_COAP);

@@ -31,6 +31,23 @@ inspect_fn inspect_sources;
 /* What is in the cache, and taking it out; the argument is a pattern of targets. */
 inspect_fn inspect_cache, inspect_cache_flush;
 
+/*
+ * Faults of a lab (context/faults.h). The argument: "list"; "clear", or with a name, "clear NAME";
+ * or "add" and what fault_config_load() takes. Parts are separated by FAULT_PART.
+ */
+#define FAULT_PART "\n"
+inspect_fn inspect_fault;
+
+struct config;
+
+/**
+ * A fault as criproxyctl names it: "NAME" and "KEY=VALUE"s, separated by FAULT_PART.
+ *
+ * @param ret_error the first error, of @p capacity bytes.
+ * @return the configuration that has it as its only one; free with config_free(). NULL: an error.
+ */
+struct config *fault_config_load(const char *text, char *ret_error, size_t capacity);
+
 /* How the identity of a client begins that is to be closed: as in identity=psk:alice. */
 #define CLOSE_IDENTITY "identity="
 

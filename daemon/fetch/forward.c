@@ -4,6 +4,7 @@
 #include "cache/freshness.h"
 #include "coap/block.h"
 #include "coap/option.h"
+#include "context/faults.h"
 #include "fetch/admit.h"
 #include "fetch/group.h"
 #include "fetch/keyring.h"
@@ -332,6 +333,12 @@ static struct sending *sending_by_token(struct origin_side *below, struct bytes 
     return fetch != NULL ? &fetch->sending : NULL;
 }
 
+static struct fault *forward_find_fault(struct origin_side *below, struct sending *sending)
+{
+    const struct fetch *fetch = fetch_of_sending(sending);
+    return faults_of_target(&below->context, redirect_target(fetch), &fetch->asker->path.remote);
+}
+
 /* The name that a certificate has to be for: as it was asked for (SEC-12), or the parent's. */
 static const char *host_of(const struct next_hop *hop, char *buffer, size_t capacity)
 {
@@ -391,6 +398,7 @@ const struct sending_calls forward_calls = {
     .on_timeout = forward_on_timeout,
     .on_event = forward_on_event,
     .by_token = sending_by_token,
+    .find_fault = forward_find_fault,
     .find_way = forward_find_way,
 };
 

@@ -8,6 +8,8 @@
  */
 #include "origin/carrier_udp.h"
 
+#include "context/faults.h"
+#include "origin/faulty.h"
 #include "origin/origin.h"
 #include "origin/side.h"
 
@@ -32,13 +34,62 @@ static struct bytes token_of_sending(const struct sending *sending)
 
 /* --- sending ------------------------------------------------------------ */
 
+static void deliver_out(void *owner, void *other, const struct udp_path *path, const uint8_t *data,
+                        size_t len)
+{
+    const struct port *port = owner;
+    (void)other;
+    udp_send(port->socket, path, data, len);
+}
+
+/* What is of no request has the fault of the last one that its origin server was sent. */
+static struct fault *port_fault_of(struct origin_side *side, struct sending *sending,
+                                   const struct address *remote)
+{
+    if (sending != NULL) {
+        return side->origins.calls->find_fault(side, sending);
+    }
+    const struct origin *origin = origin_find(&side->origins, remote, TRANSPORT_UDP);
+    return origin != NULL && origin->fault > 0
+               ? faults_by_number(&side->context, origin->fault - 1u)
+               : NULL;
+}
+
+static struct fault_plan draw_for(struct origin_side *side, struct sending *sending,
+                                  struct fault *fault, enum fault_way way, size_t len)
+{
+    const struct fault_plan plan = fault_draw_message(&side->context, fault, way, len);
+    if (sending != NULL) {
+        faulty_note(side, sending, &plan);
+    }
+    return plan;
+}
+
+/* All that leaves goes here; @p sending: the request that it is, or NULL. */
+static void port_send(struct port *port, const struct address *remote, struct bytes datagram,
+                      struct sending *sending)
+{
+    const struct udp_path path = {.remote = *remote};
+    struct context *context = &port->side->context;
+    struct fault *fault =
+        context->faults != NULL ? port_fault_of(port->side, sending, remote) : NULL;
+    if (fault == NULL) {
+        udp_send(port->socket, &path, datagram.data, datagram.len);
+        return;
+    }
+    const struct fault_parcel parcel = {port, NULL, deliver_out, path, datagram.data, datagram.len};
+    const struct fault_plan plan =
+        draw_for(port->side, sending, fault, FAULT_TO_ORIGIN, datagram.len);
+    fault_carry(context, &plan, &parcel);
+}
+
 static void transmit(struct sending *sending, uint64_t now_ms)
 {
-    struct udp_path path = {.remote = sending->origin->address};
     if (!sending->is_group) { /* a group does not respond under its address */
         silence_on_send(&sending->origin->silence, sending->datagram_len, now_ms);
     }
-    udp_send(sending->port->socket, &path, sending->datagram, sending->datagram_len);
+    port_send(sending->port, &sending->origin->address,
+              (struct bytes){sending->datagram, sending->datagram_len}, sending);
 }
 
 static void udp_on_timer(void *context, struct timer *timer, uint64_t now_ms);
@@ -137,7 +188,6 @@ static void carrier_udp_cancel(struct origin_side *side, struct sending *sending
 static void carrier_udp_ping(struct origin_side *side, struct origin *origin)
 {
     uint8_t empty[MESSAGE_HEADER_LEN];
-    struct udp_path path = {.remote = origin->address};
     struct port *port;
     if (!origin_take_mid(side, origin, &port, &origin->ping_mid)) {
         return; /* the next one is due soon enough */
@@ -146,7 +196,7 @@ static void carrier_udp_ping(struct origin_side *side, struct origin *origin)
     message_write_empty(empty, MESSAGE_CON, origin->ping_mid);
     metric_add(&side->context.metrics.upstream_pings, 1);
     silence_on_send(&origin->silence, sizeof(empty), context_now_ms(&side->context));
-    udp_send(port->socket, &path, empty, sizeof(empty));
+    port_send(port, &origin->address, (struct bytes){empty, sizeof(empty)}, NULL);
 }
 
 const struct carrier carrier_udp = {
@@ -188,9 +238,8 @@ static void send_empty(struct port *port, const struct address *remote, enum mes
                        uint16_t mid)
 {
     uint8_t empty[MESSAGE_HEADER_LEN];
-    struct udp_path path = {.remote = *remote};
     message_write_empty(empty, type, mid);
-    udp_send(port->socket, &path, empty, sizeof(empty));
+    port_send(port, remote, (struct bytes){empty, sizeof(empty)}, NULL);
 }
 
 /* Whether @p mid is that of a Ping to @p remote: it has been heard of. */
@@ -336,11 +385,8 @@ static void on_malformed(struct port *port, const struct address *remote,
     }
 }
 
-static void carrier_udp_on_datagram(void *context, struct udp_socket *socket,
-                                    const struct datagram *datagram)
+static void port_receive(struct port *port, const struct datagram *datagram)
 {
-    (void)socket;
-    struct port *port = context;
     struct origin_side *side = port->side;
     struct message message;
     enum message_error error = message_decode(datagram->data, datagram->len, &message);
@@ -361,6 +407,47 @@ static void carrier_udp_on_datagram(void *context, struct udp_socket *socket,
         if (message.type == MESSAGE_CON) {
             send_empty(port, &datagram->path.remote, MESSAGE_RST, message.mid);
         }
+    }
+}
+
+static void deliver_in(void *owner, void *other, const struct udp_path *path, const uint8_t *data,
+                       size_t len)
+{
+    const struct datagram datagram = {.data = data, .len = len, .path = *path};
+    (void)other;
+    port_receive(owner, &datagram);
+}
+
+/* Whether a fault has taken the datagram. */
+static bool take_faulty(struct port *port, const struct datagram *datagram)
+{
+    struct origin_side *side = port->side;
+    const struct address *remote = &datagram->path.remote;
+    struct sending *sending = NULL;
+    struct message message;
+    if (message_decode(datagram->data, datagram->len, &message) == MESSAGE_OK) {
+        bool is_verdict = message.type == MESSAGE_ACK || message.type == MESSAGE_RST;
+        sending =
+            is_verdict ? by_mid(port, remote, message.mid) : by_token(port, remote, message.token);
+    }
+    struct fault *fault = datagram->truncated ? NULL : port_fault_of(side, sending, remote);
+    if (fault == NULL) {
+        return false;
+    }
+    const struct fault_parcel parcel = {port,           NULL,           deliver_in,
+                                        datagram->path, datagram->data, datagram->len};
+    const struct fault_plan plan = draw_for(side, sending, fault, FAULT_FROM_ORIGIN, datagram->len);
+    fault_carry(&side->context, &plan, &parcel);
+    return true;
+}
+
+static void carrier_udp_on_datagram(void *context, struct udp_socket *socket,
+                                    const struct datagram *datagram)
+{
+    (void)socket;
+    struct port *port = context;
+    if (port->side->context.faults == NULL || !take_faulty(port, datagram)) {
+        port_receive(port, datagram);
     }
 }
 

@@ -2,6 +2,7 @@
 #include "origin/origin.h"
 
 #include "origin/carrier_udp.h"
+#include "origin/faulty.h"
 #include "origin/side.h"
 
 #include <errno.h>
@@ -412,7 +413,9 @@ static void on_unsent(void *context, struct timer *timer, uint64_t now_ms)
 static bool send_one(struct origin_side *side, struct sending *sending)
 {
     struct origin *origin = sending->origin;
-    enum carrier_result result = carrier_of(sending->scheme->transport)->send(side, sending);
+    enum carrier_result result = side->context.faults == NULL
+                                     ? carrier_of(sending->scheme->transport)->send(side, sending)
+                                     : faulty_send(side, sending);
     if (result == CARRIER_WAITS) {
         return false;
     }

@@ -26,6 +26,7 @@
 #include "origin/carrier.h"
 #include "origin/window.h"
 
+struct fault;
 struct origin_side;
 struct origin;
 struct queued;
@@ -95,9 +96,10 @@ struct origin {
     uint64_t retry_ms;                         /* and when the next may be tried */
     uint32_t fetches;                          /* that point here */
     uint64_t requests, answers, retransmitted; /* so far, for people */
-    uint8_t label;                             /* in the metrics (ops/origin_labels.h), */
-    uint32_t label_generation;                 /* of this generation, */
-    uint32_t label_until_s;                    /* until which it is not looked up again */
+    uint8_t fault;             /* of a lab, of what was sent last: its number + 1; 0: none */
+    uint8_t label;             /* in the metrics (ops/origin_labels.h), */
+    uint32_t label_generation; /* of this generation, */
+    uint32_t label_until_s;    /* until which it is not looked up again */
     uint32_t seen_s;
     uint32_t lifetime_ms;   /* EXCHANGE_LIFETIME, the longest of the schemes it was asked by */
     struct mid_source mids; /* of an origin server; a group's are in the table */
@@ -209,6 +211,7 @@ struct sending {
     struct upstream_request *upstream; /* sessions: what of it is on one; NULL: nothing */
     struct web_request *web;           /* HTTP: likewise */
     struct long_body *long_body;       /* HTTP: of which the next part is asked for, or NULL */
+    uint8_t fault_code;                /* of a lab: that it is answered with */
     bool has_malformed;                /* something came that could not be read */
     bool is_starting;                  /* in sending_start(): the owner sees for itself */
 };
@@ -243,6 +246,8 @@ struct sending_calls {
                      uint32_t number);
     /* The one whose datagram has @p token, or NULL. */
     struct sending *(*by_token)(struct origin_side *side, struct bytes token);
+    /* The fault of a lab that is for it (context/faults.h), or NULL. */
+    struct fault *(*find_fault)(struct origin_side *side, struct sending *sending);
     /* For carriers that need more than the address. */
     void (*find_way)(struct origin_side *side, struct sending *sending,
                      struct carrier_way *ret_way);

@@ -510,6 +510,65 @@ static void run_cache(struct control_client *client, const struct control_reques
     }
 }
 
+/* ---- faults ---- */
+
+/* The arguments as inspect_fault() takes them; false where they are too long, or no text. */
+static bool join_parts(const struct control_request *request, char *text, size_t capacity)
+{
+    size_t len = 0;
+
+    for (size_t i = 0; i < request->argument_count; i++) {
+        const char *part = request->arguments[i];
+        for (const char *at = part; *at != '\0'; at++) {
+            if ((unsigned char)*at < 0x20) {
+                return false;
+            }
+        }
+        int wrote = snprintf(text + len, capacity - len, "%s%s", i > 0 ? FAULT_PART : "", part);
+        if (wrote < 0 || (size_t)wrote >= capacity - len) {
+            return false;
+        }
+        len += (size_t)wrote;
+    }
+    return true;
+}
+
+/* Whether it is a fault; else the request is answered. */
+static bool is_fault(struct control_client *client, const char *parts)
+{
+    char error[CONFIG_ERROR_TEXT_MAX];
+    struct config *config = fault_config_load(parts, error, sizeof(error));
+
+    if (config == NULL) {
+        control_end(client, error);
+        return false;
+    }
+    config_free(config);
+    return true;
+}
+
+static void run_fault(struct control_client *client, const struct control_request *request)
+{
+    const char *word = request->arguments[0];
+    bool is_add = strcmp(word, "add") == 0, is_list = strcmp(word, "list") == 0;
+    size_t most = is_list ? 1 : 2;
+    char text[sizeof(((struct worker_ask *)NULL)->argument)];
+
+    if (!is_add && !is_list && strcmp(word, "clear") != 0) {
+        control_end(client, "expected add, list or clear");
+    } else if (is_add ? request->argument_count < 3 : request->argument_count > most) {
+        control_end(client, "expected add NAME KEY=VALUE..., list, or clear [NAME]");
+    } else if (!is_list && client->level < CONTROL_OPERATE) {
+        control_end(client, CONTROL_NOT_ALLOWED);
+    } else if (!server_config(client->server)->lab_enabled) {
+        control_end(client, "faults are for labs: lab.enabled = no");
+    } else if (!join_parts(request, text, sizeof(text))) {
+        control_end(client, "too long, or not printable");
+    } else if (!is_add || is_fault(client, text + sizeof("add"))) {
+        list_for(client, inspect_fault, text, NULL);
+    }
+}
+
 /* ---- the live trace ---- */
 
 /* Whether an address may begin so: "192.0.2.", "[2001:db8:", "[fe80::1%wpan0]:5683", "fe80". */

@@ -346,8 +346,6 @@ static void stop_tracing(struct control_client *client)
 
 static void take_line(struct control_client *client, const char *line, size_t len)
 {
-    static const char *const keys[CONTROL_ARGUMENTS_MAX] = {"argument1", "argument2", "argument3",
-                                                            "argument4"};
     char memory[REQUEST_MAX + 2 * JSON_MEMBERS_MAX];
     struct json_object object;
     struct control_request request = {.command = NULL};
@@ -362,7 +360,9 @@ static void take_line(struct control_client *client, const char *line, size_t le
         return;
     }
     for (size_t i = 0; i < CONTROL_ARGUMENTS_MAX; i++) {
-        const char *argument = json_get(&object, keys[i]);
+        char key[24];
+        (void)snprintf(key, sizeof(key), "argument%zu", i + 1);
+        const char *argument = json_get(&object, key);
         request.arguments[i] = argument == NULL ? "" : argument;
         request.argument_count = argument == NULL ? request.argument_count : i + 1;
     }

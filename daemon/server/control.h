@@ -13,7 +13,7 @@
 #include "base/json.h"
 #include "server/internal.h"
 
-#define CONTROL_ARGUMENTS_MAX 4u
+#define CONTROL_ARGUMENTS_MAX 16u
 
 struct conn;
 struct control_client;

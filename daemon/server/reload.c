@@ -331,6 +331,15 @@ static void warn_of_open_listeners(const struct config *config)
     }
 }
 
+/* What may be meant, but not on a proxy that others rely on. */
+static void warn_of_config(const struct config *config)
+{
+    warn_of_open_listeners(config);
+    if (config->lab_enabled) {
+        log_event(LOG_WARNING, "lab_enabled", "faults=%zu key=lab.enabled", config->fault_count);
+    }
+}
+
 bool server_check_credentials(struct config *config)
 {
     struct credentials *credentials = NULL;
@@ -339,7 +348,7 @@ bool server_check_credentials(struct config *config)
     bool is_good = load_credentials(config, &credentials, why) == 0;
 
     is_good = load_keyring(config, &keyring, why) == 0 && is_good; /* tells of both */
-    warn_of_open_listeners(config);
+    warn_of_config(config);
     struct server_certificates certificates;
     if (server_read_certificates(config, &certificates) == 0) {
         server_warn_of_certificates(&certificates);
@@ -374,7 +383,7 @@ int server_first_snapshot(struct server *server, struct config *config)
         credentials_release(credentials);
         config_free(config);
     } else {
-        warn_of_open_listeners(config);
+        warn_of_config(config);
     }
     return error;
 }
@@ -495,7 +504,7 @@ static bool take_over(struct server *server, struct config *config)
         return false;
     }
     hand_out(server, &change);
-    warn_of_open_listeners(config);
+    warn_of_config(config);
     return true;
 }
 

@@ -50,6 +50,7 @@ EXPECTED = {
     LAB: [
         r'^\[-1, \["origin"\], \["time"\], \["ticks"\]\]\n$',
         r"\[-1, .*coap://h/x",
+        r"(?i)wifi(.|\n)*delay=30ms(.|\n)*broken(.|\n)*code=5\.03:0\.5(.|\n)*cleared",
     ],
     MICROCONTROLLERS: [],
     ROUTER: [r"^$"],

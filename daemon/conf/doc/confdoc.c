@@ -54,6 +54,7 @@ static const struct doc_section sections[] = {
     {"resolve", "How host names are resolved."},
     {"cluster", "What replicas behind one load balancer have in common."},
     {"admin", "How a running proxy is monitored and controlled."},
+    {"lab", "Test labs, where things go wrong on purpose."},
     {"log", "What is logged, and where."},
     {NULL, NULL},
 };
@@ -94,6 +95,12 @@ static const struct doc_section named_sections[] = {
      "A path of the proxy's own that stands for a target elsewhere: clients ask the proxy as "
      "if it were the origin server, and need not name a target (a reverse proxy, RFC "
      "7252 section 5.7.3)."},
+    {"fault",
+     "What goes wrong on purpose, in a lab: needs lab.enabled = yes. The first section that "
+     "matches a message decides, then those that criproxyctl fault add has added. With target, it "
+     "is about messages between the proxy and origin servers, for these targets; with client "
+     "alone, about messages between clients and the proxy; with both, about messages to origin "
+     "servers on behalf of these clients. Every worker counts messages by itself."},
     {NULL, NULL},
 };
 

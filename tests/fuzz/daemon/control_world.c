@@ -278,6 +278,7 @@ static struct config *load(void)
         "admin.socket=/nowhere/socket",
         "admin.listen=http://127.0.0.1:9683",
         "access no.target=coap://192.0.2.66",
+        "lab.enabled=yes",
     };
     static const char *const listens[] = {"coap://" PROXY};
     const struct config_source source = {.sets = sets,

@@ -262,8 +262,8 @@ static void test_an_unknown_section_is_told_all_there_are(void **state)
     assert_int_equal(config_load(&source, &errors, &config), -EINVAL);
     assert_non_null(strstr(errors.text[0], "resolve, "));
     assert_non_null(strstr(errors.text[0], "include, scheme NAME, route NAME, upstream NAME, "
-                                           "access NAME, limit NAME, media NAME or publish NAME, "
-                                           "got \"nope\""));
+                                           "access NAME, limit NAME, media NAME, publish NAME or "
+                                           "fault NAME, got \"nope\""));
 }
 
 static void test_a_section_is_told_what_is_near(void **state)

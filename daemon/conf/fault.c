@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The [fault NAME] sections: for whom they are, and the code. */
+#include "conf/loader.h"
+
+#include "coap/message.h"
+#include "conf/value.h"
+#include "policy/ranges.h"
+
+#include <string.h>
+
+static void fault_error(struct loader *loader, const struct named_draft *draft, const char *key,
+                        const char *what)
+{
+    const struct place *place = named_place(CONFIG_NAMED_FAULT, draft, key);
+    const struct place *any = named_any_place(CONFIG_NAMED_FAULT, draft);
+    named_error(loader, CONFIG_NAMED_FAULT, draft, place->kind != PLACE_PRESET ? place : any, key,
+                "%s", what);
+}
+
+/* "4.04" to "5.31": what an origin server may answer when something is wrong, or right. */
+static bool fault_parse_code(const char *text, uint8_t *ret_code)
+{
+    bool is_code = strlen(text) >= 4 && text[0] >= '2' && text[0] <= '5' && text[0] != '3' &&
+                   text[1] == '.' && text[2] >= '0' && text[2] <= '3' && text[3] >= '0' &&
+                   text[3] <= '9';
+    unsigned detail = is_code ? (unsigned)(text[2] - '0') * 10 + (unsigned)(text[3] - '0') : 0;
+    if (!is_code || detail > 31) {
+        return false;
+    }
+    *ret_code = (uint8_t)CODE((unsigned)(text[0] - '0'), detail);
+    return true;
+}
+
+/* The code, and behind a colon its probability; without that it is certain. */
+static bool take_code(struct config_fault *fault)
+{
+    static const struct config_row chance = {.type = CONFIG_TYPE_CHANCE, .max = CHANCE_ONE};
+    uint64_t value = CHANCE_ONE;
+    if (!fault_parse_code(fault->code, &fault->answer)) {
+        return false;
+    }
+    const char *rest = fault->code + 4;
+    if (rest[0] != '\0' && (rest[0] != ':' || !value_parse(&chance, rest + 1, &value))) {
+        return false;
+    }
+    fault->answer_chance = (uint32_t)value;
+    return true;
+}
+
+static void check_fault(struct loader *loader, const struct named_draft *draft)
+{
+    struct config_fault *fault = draft->row;
+    fault->patterns = named_patterns(loader, CONFIG_NAMED_FAULT, draft, "target", &fault->target,
+                                     false, &fault->pattern_count);
+    fault->client_count = loader_take_ranges(loader, CONFIG_NAMED_FAULT, draft, "client",
+                                             &fault->client, &fault->clients);
+    if (!loader->config->lab_enabled) {
+        fault_error(loader, draft, "target", "needs lab.enabled = yes: faults are for labs");
+    }
+    if (fault->target.count == 0 && fault->client.count == 0) {
+        fault_error(loader, draft, "target", "this or client is needed");
+    }
+    if (fault->jitter > fault->delay) {
+        fault_error(loader, draft, "jitter", "longer than delay");
+    }
+    if (fault->code[0] != '\0' && !take_code(fault)) {
+        fault_error(loader, draft, "code",
+                    "expected a code of an answer such as 5.03, or with a probability 5.03:0.2");
+    }
+}
+
+void loader_check_faults(struct loader *loader)
+{
+    const struct named_drafts *drafts = &loader->named[CONFIG_NAMED_FAULT];
+
+    for (size_t i = 0; i < drafts->count && !loader->no_memory; i++) {
+        check_fault(loader, &drafts->items[i]);
+    }
+}
