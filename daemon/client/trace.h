@@ -100,7 +100,7 @@ void trace_answered(struct client_side *side, const struct leg *leg, const struc
 
 /**
  * Shows what a fault of a lab does to a message of the client at @p client, or to it; while there
- * is a trace.
+ * is a trace. @p client and @p plan are borrowed for the call.
  */
 void trace_fault(struct client_side *side, const struct address *client, bool is_from,
                  const struct fault_plan *plan);

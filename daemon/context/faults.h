@@ -114,13 +114,13 @@ struct fault *faults_of_target(const struct context *context, const struct targe
 /** The fault with that number, or NULL where it is gone. */
 struct fault *faults_by_number(const struct context *context, unsigned number);
 
-/** Its number: how faults_name() and events know it. */
+/** Its number: how faults_name() and events know it. @p fault is of the context; cannot fail. */
 unsigned fault_number(const struct context *context, const struct fault *fault);
 
 /** The name of the fault with that number; "-" where it is gone. Borrowed. */
 const char *faults_name(const struct context *context, unsigned number);
 
-/** What becomes of the next message of @p len bytes on that way; counted. */
+/** What becomes of the next message of @p len bytes on that way; counted. Cannot fail. */
 struct fault_plan fault_draw_message(struct context *context, struct fault *fault,
                                      enum fault_way way, size_t len);
 
@@ -138,11 +138,14 @@ enum {
  */
 struct fault_plan fault_draw_request(struct context *context, struct fault *fault, unsigned may);
 
-/** Delivers @p parcel as the plan of fault_draw_message() has it; may call back at once. */
+/**
+ * Delivers @p parcel, borrowed for the call, as the plan of fault_draw_message() has it; may call
+ * back at once. A copy that has no room or memory to wait in is lost, and counted.
+ */
 void fault_carry(struct context *context, const struct fault_plan *plan,
                  const struct fault_parcel *parcel);
 
-/** "lost, delayed" into @p text, of @p capacity bytes; returns it. */
+/** "lost, delayed" into @p text, the caller's, of @p capacity bytes, cut to fit; returns it. */
 const char *fault_kinds_format(uint32_t kinds, char *text, size_t capacity);
 
 /* A fault as criproxyctl fault list shows it. */
@@ -153,6 +156,7 @@ struct fault_view {
     uint64_t messages[FAULT_WAYS], requests, counts[FAULT_KINDS];
 };
 
+/** The fault with that number; its rule is borrowed as a fault is, and NULL where there is none. */
 struct fault_view faults_look(const struct context *context, unsigned number);
 
 #endif

@@ -4,23 +4,18 @@
  * answer. The protocol is in server/control.h.
  */
 #include "ctl/show.h"
+#include "ctl/top.h"
+#include "ctl/wire.h"
 
 #include "base/arguments.h"
 
-#include <errno.h>
 #include <getopt.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #define DEFAULT_SOCKET "/run/criproxy/control"
-#define LINE_MAX_BYTES 65536u
-#define REQUEST_MAX 4096u
-#define ARGUMENTS_MAX 16
 
 enum {
     EXIT_REFUSED = 1, /* the proxy said no, cannot be reached, or, for status, is draining */
@@ -37,6 +32,17 @@ static const struct command {
 };
 
 #define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
+
+/* Commands of criproxyctl itself, which asks the proxy for several things. */
+static const struct own_command {
+    const char *name, *arguments, *help;
+    int (*run)(const char *socket, int argc, char **argv); /* the exit status */
+} own_commands[] = {
+    {"top", "[--once] [--interval SECONDS]", "requests a second, reasons, servers and clients",
+     top_run},
+};
+
+#define OWN_COUNT (sizeof(own_commands) / sizeof(own_commands[0]))
 
 struct command_line {
     const char *socket;
@@ -58,6 +64,15 @@ static void written_name(const struct command *command, char name[32])
     }
 }
 
+static void print_command(const char *name, const char *arguments, const char *help, FILE *out)
+{
+    char usage[96];
+
+    (void)snprintf(usage, sizeof(usage), "%s %s", name, arguments);
+    bool is_long = strlen(usage) + strlen(help) > 75 || strlen(usage) > 22;
+    (void)fprintf(out, is_long ? "  %s\n%26s%s\n" : "  %-22s%.0s  %s\n", usage, "", help);
+}
+
 static void ctl_print_help(FILE *out)
 {
     (void)fputs(
@@ -73,12 +88,12 @@ static void ctl_print_help(FILE *out)
         "Commands:\n",
         out);
     for (size_t i = 0; i < COMMAND_COUNT; i++) {
-        char name[32], usage[96];
+        char name[32];
         written_name(&commands[i], name);
-        (void)snprintf(usage, sizeof(usage), "%s %s", name, commands[i].arguments);
-        bool is_long = strlen(usage) + strlen(commands[i].help) > 75 || strlen(usage) > 22;
-        (void)fprintf(out, is_long ? "  %s\n%26s%s\n" : "  %-22s%.0s  %s\n", usage, "",
-                      commands[i].help);
+        print_command(name, commands[i].arguments, commands[i].help, out);
+    }
+    for (size_t i = 0; i < OWN_COUNT; i++) {
+        print_command(own_commands[i].name, own_commands[i].arguments, own_commands[i].help, out);
     }
     (void)fputs(
         "\nExit status: 0; 1 if the proxy refused or cannot be reached, and for status if it\n"
@@ -96,56 +111,6 @@ static const struct command *find_command(const char *name)
         }
     }
     return NULL;
-}
-
-/* ---- the socket ---- */
-
-static int ctl_connect_to(const char *path)
-{
-    struct sockaddr_un name = {.sun_family = AF_UNIX};
-    size_t len = strlen(path);
-
-    if (len == 0 || len >= sizeof(name.sun_path)) {
-        errno = ENAMETOOLONG;
-        return -1;
-    }
-    memcpy(name.sun_path, path, len);
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd >= 0 && connect(fd, (const struct sockaddr *)&name, sizeof(name)) != 0) {
-        int error = errno;
-        (void)close(fd);
-        errno = error;
-        return -1;
-    }
-    return fd;
-}
-
-static bool send_request(int fd, const struct command_line *line)
-{
-    char buffer[REQUEST_MAX];
-    struct json_writer request;
-    size_t sent = 0;
-
-    json_writer_init(&request, buffer, sizeof(buffer));
-    json_begin(&request);
-    json_text(&request, "command", line->name);
-    for (int i = 0; i < line->argument_count; i++) {
-        char key[24];
-        (void)snprintf(key, sizeof(key), "argument%d", i + 1);
-        json_text(&request, key, line->arguments[i]);
-    }
-    if (!json_end(&request)) {
-        errno = EMSGSIZE;
-        return false;
-    }
-    while (sent < request.len) {
-        ssize_t written = write(fd, buffer + sent, request.len - sent);
-        if (written < 0 && errno != EINTR) {
-            return false;
-        }
-        sent += written > 0 ? (size_t)written : 0;
-    }
-    return true;
 }
 
 /* ---- the answer ---- */
@@ -221,80 +186,44 @@ static bool print_list(const struct command_line *line, struct table *table, con
     return true;
 }
 
-/* The exit status, or -1: there is more to come. @p ret_status: the one of a good end. */
-static int ctl_take_line(const struct command_line *line, const char *text, size_t len,
-                         int *ret_status)
+/* An item of the answer. @return whether it could be dealt with */
+static bool take_item(const struct command_line *line, const struct wire *wire, struct table *table,
+                      int *ret_status)
 {
-    static char memory[LINE_MAX_BYTES + 2 * JSON_MEMBERS_MAX];
-    static struct table table;
-    struct json_object object;
-
-    if (!json_read(text, len, memory, sizeof(memory), &object)) {
-        (void)fputs("criproxyctl: the answer is not understood\n", stderr);
-        return EXIT_REFUSED;
-    }
-    const char *end = json_get(&object, "end");
-    if (end == NULL) {
-        if (is_gathered(line)) {
-            if (!table_add(&table, &object, text, len)) {
-                (void)fputs("criproxyctl: out of memory\n", stderr);
-                return EXIT_REFUSED;
-            }
-        } else if (line->json) {
-            (void)fwrite(text, 1, len, stdout);
-            (void)fputc('\n', stdout);
-        } else {
-            show_item(line->command->shape, &object, stdout);
+    if (is_gathered(line)) {
+        if (!table_add(table, &wire->object, wire->line, wire->line_len)) {
+            (void)fputs("criproxyctl: out of memory\n", stderr);
+            return false;
         }
-        if (strcmp(line->name, "status") == 0 && is_draining(&object)) {
-            *ret_status = EXIT_REFUSED;
-        }
-        /* A reader may be waiting for the line, or the pipe may be closed. */
-        return fflush(stdout) == 0 ? -1 : EXIT_REFUSED;
+    } else if (line->json) {
+        (void)fwrite(wire->line, 1, wire->line_len, stdout);
+        (void)fputc('\n', stdout);
+    } else {
+        show_item(line->command->shape, &wire->object, stdout);
     }
-    if (strcmp(end, "ok") == 0) {
-        bool is_good = !is_gathered(line) || print_list(line, &table, json_get(&object, "limit"));
-        table_clear(&table);
-        return is_good ? *ret_status : EXIT_REFUSED;
+    if (strcmp(line->name, "status") == 0 && is_draining(&wire->object)) {
+        *ret_status = EXIT_REFUSED;
     }
-    const char *error = json_get(&object, "error");
-    (void)fprintf(stderr, "criproxyctl: %s\n", error == NULL ? "refused" : error);
-    return EXIT_REFUSED;
+    /* A reader may be waiting for the line, or the pipe may be closed. */
+    return fflush(stdout) == 0;
 }
 
-static int read_answer(const struct command_line *line, int fd)
+static int read_answer(const struct command_line *line, struct wire *wire)
 {
-    static char buffer[LINE_MAX_BYTES];
-    size_t len = 0;
-    int good = 0;
+    static struct table table;
+    enum wire_result result;
+    int status = 0;
 
-    for (;;) {
-        ssize_t got = read(fd, buffer + len, sizeof(buffer) - len);
-        if (got < 0 && errno == EINTR) {
-            continue;
-        }
-        if (got <= 0) {
-            (void)fprintf(stderr, "criproxyctl: %s\n",
-                          got < 0 ? strerror(errno) : "the proxy closed the connection");
-            return EXIT_REFUSED;
-        }
-        len += (size_t)got;
-        size_t used = 0;
-        for (const char *end; (end = memchr(buffer + used, '\n', len - used)) != NULL;) {
-            size_t line_len = (size_t)(end - buffer) - used;
-            int status = ctl_take_line(line, buffer + used, line_len, &good);
-            if (status >= 0) {
-                return status;
-            }
-            used += line_len + 1;
-        }
-        memmove(buffer, buffer + used, len - used);
-        len -= used;
-        if (len == sizeof(buffer)) {
-            (void)fputs("criproxyctl: the answer is not understood\n", stderr);
+    while ((result = wire_read(wire)) == WIRE_ITEM) {
+        if (!take_item(line, wire, &table, &status)) {
             return EXIT_REFUSED;
         }
     }
+    bool is_good =
+        result == WIRE_END &&
+        (!is_gathered(line) || print_list(line, &table, json_get(&wire->object, "limit")));
+    table_clear(&table);
+    return is_good ? status : EXIT_REFUSED;
 }
 
 /* ---- the command line ---- */
@@ -314,7 +243,7 @@ static bool parse_command(int argc, char **argv, struct command_line *line)
                       argv[0]);
         return false;
     }
-    if (line->argument_count > ARGUMENTS_MAX ||
+    if (line->argument_count > WIRE_ARGUMENTS_MAX ||
         !arguments_fit(line->command->arguments, (size_t)line->argument_count)) {
         bool takes_none = line->command->arguments[0] == '\0';
         (void)fprintf(stderr, "criproxyctl: %s takes %s\n", argv[0],
@@ -337,38 +266,18 @@ static bool parse_count(const char *text, size_t *ret_count)
     return true;
 }
 
-/* A hint about the likely cause, or "". */
-static const char *hint_for(int error)
-{
-    switch (error) {
-    case ENOENT:
-    case ECONNREFUSED:
-        return "; is criproxyd running, with this as its admin.socket?";
-    case EACCES:
-        return "; only root, and the proxy's user and groups, may use it";
-    default:
-        return "";
-    }
-}
-
 static int ask(const struct command_line *line)
 {
-    int fd = ctl_connect_to(line->socket);
+    static struct wire wire;
 
-    if (fd < 0) {
-        int error = errno;
-        (void)fprintf(stderr, "criproxyctl: %s: %s%s\n", line->socket, strerror(error),
-                      hint_for(error));
+    if (!wire_open(&wire, line->socket)) {
         return EXIT_REFUSED;
     }
-    (void)signal(SIGPIPE, SIG_IGN);
     int status = EXIT_REFUSED;
-    if (send_request(fd, line)) {
-        status = read_answer(line, fd);
-    } else {
-        (void)fprintf(stderr, "criproxyctl: %s\n", strerror(errno));
+    if (wire_ask(&wire, line->name, line->arguments, line->argument_count)) {
+        status = read_answer(line, &wire);
     }
-    (void)close(fd);
+    wire_close(&wire);
     return status;
 }
 
@@ -412,6 +321,11 @@ int main(int argc, char **argv)
         default:
             (void)fputs("Try criproxyctl --help.\n", stderr);
             return EXIT_USAGE;
+        }
+    }
+    for (size_t i = 0; i < OWN_COUNT && optind < argc; i++) {
+        if (strcmp(argv[optind], own_commands[i].name) == 0) {
+            return own_commands[i].run(line.socket, argc - optind, argv + optind);
         }
     }
     if (!parse_command(argc - optind, argv + optind, &line)) {

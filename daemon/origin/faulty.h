@@ -11,11 +11,11 @@
 
 /**
  * Send the request as struct carrier's send() does, unless a fault answers it, keeps it, or has
- * it find its connection closed.
+ * it find its connection closed. Fails as send() does; @p sending is borrowed as there.
  */
 enum carrier_result faulty_send(struct origin_side *side, struct sending *sending);
 
-/** What of the plan happens, into the trace. */
+/** What of the plan happens, into the trace; both are borrowed for the call. Cannot fail. */
 void faulty_note(struct origin_side *side, struct sending *sending, const struct fault_plan *plan);
 
 #endif
