@@ -13,6 +13,7 @@
 #include "client/handle.h"
 #include "client/reply.h"
 #include "client/side.h"
+#include "context/capture.h"
 #include "context/faults.h"
 #include "policy/access.h"
 
@@ -225,11 +226,26 @@ static void note_malformed(const struct arrival *arrival, const char *what)
     refusals_log(&arrival->listener->side->refusals, &note, "message_malformed");
 }
 
+static void capture_arrival(const struct arrival *arrival)
+{
+    const struct datagram *datagram = arrival->datagram;
+    const struct capture_view view = {.is_client = true,
+                                      .transport =
+                                          arrival->session != NULL ? TRANSPORT_DTLS : TRANSPORT_UDP,
+                                      .local = &arrival->listener->bound,
+                                      .remote = &datagram->path.remote,
+                                      .data = {datagram->data, datagram->len}};
+    capture_add(&arrival->listener->side->context, &view);
+}
+
 static void receive(const struct arrival *arrival)
 {
     const struct datagram *datagram = arrival->datagram;
     struct client_side *side = arrival->listener->side;
     struct message message;
+    if (side->context.capture != NULL) {
+        capture_arrival(arrival);
+    }
     if (address_is_multicast(&datagram->path.local)) {
         metric_add(&side->context.metrics.messages_ignored,
                    1); /* not even a RST (MCAST-17, ERR-22) */

@@ -654,6 +654,9 @@ void request_handle(struct client_side *side, struct leg *leg, const struct mess
     if (side->context.faults != NULL && faulty_request(side, leg, message, local)) {
         return;
     }
+    if (side->context.capture != NULL && leg->kind == LEG_STREAM) {
+        stream_capture(leg, message, false);
+    }
     struct incoming made = incoming_of(leg, message), *incoming = &made;
     struct problem problem = {.reason = admit_request(side, incoming)};
     metric_add(&side->context.metrics.requests, 1);

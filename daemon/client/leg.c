@@ -4,6 +4,7 @@
 #include "client/faulty.h"
 #include "client/side.h"
 #include "client/stream.h"
+#include "context/capture.h"
 #include "net/dtls.h"
 
 #include <string.h>
@@ -91,8 +92,23 @@ static bool leg_send_faulty(const struct leg *leg, const uint8_t *data, size_t l
     return faulty_message(leg->listener->side, &leg->asker.path.remote, FAULT_TO_CLIENT, &parcel);
 }
 
+static void leg_capture(const struct leg *leg, const uint8_t *data, size_t len)
+{
+    const struct capture_view view = {.is_client = true,
+                                      .is_out = true,
+                                      .transport =
+                                          leg->session != NULL ? TRANSPORT_DTLS : TRANSPORT_UDP,
+                                      .local = &leg->listener->bound,
+                                      .remote = &leg->asker.path.remote,
+                                      .data = {data, len}};
+    capture_add(&leg->listener->side->context, &view);
+}
+
 void leg_send(const struct leg *leg, const uint8_t *data, size_t len)
 {
+    if (leg->listener->side->context.capture != NULL) {
+        leg_capture(leg, data, len);
+    }
     if (leg->listener->side->context.faults != NULL && leg_send_faulty(leg, data, len)) {
         return;
     }

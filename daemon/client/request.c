@@ -13,6 +13,7 @@
 #include "client/side.h"
 #include "client/stream.h"
 #include "client/trace.h"
+#include "context/capture.h"
 #include "fetch/cached.h"
 #include "fetch/coalesce.h"
 #include "fetch/forward.h"
@@ -341,6 +342,10 @@ enum reason request_ask(struct client_side *side, struct request *request,
     recipe->trail = &request->trail;
     recipe->turn = &request->leg.peer->turn;
     trail_begin(&side->fetch, &request->trail);
+    if (side->context.capture != NULL) {
+        capture_note(&side->context, &request->leg.asker.path.remote, request->leg.token,
+                     request->trail.id, REASON_none);
+    }
     struct fetch *equal = may_join ? coalesce_find(&side->fetch, recipe) : NULL;
     if (equal != NULL && join_fetch(side, request, equal, recipe)) {
         return REASON_none;

@@ -21,6 +21,7 @@
 #include "client/http_token.h"
 #include "client/reply.h"
 #include "client/side.h"
+#include "context/capture.h"
 #include "context/faults.h"
 #include "policy/access.h"
 
@@ -462,12 +463,41 @@ bool stream_fits(const struct leg *leg, const struct reply *reply)
     return frame.len > 0 && frame.len <= stream->endpoint.peer_max;
 }
 
+void stream_capture(const struct leg *leg, const struct message *message, bool is_out)
+{
+    const struct stream *stream = leg->stream;
+    const struct capture_view view = {.is_client = true,
+                                      .is_out = is_out,
+                                      .transport = conn_transport(stream->conn),
+                                      .local = conn_local(stream->conn),
+                                      .remote = conn_remote(stream->conn)};
+    capture_add_message(&stream->side->context, &view, message);
+}
+
+static void capture_reply(struct client_side *side, const struct leg *leg,
+                          const struct reply *reply)
+{
+    struct message_writer writer;
+    struct message message;
+    const struct bytes none = {0};
+    message_writer_init(&writer, side->context.scratch, side->context.scratch_bytes, MESSAGE_ACK,
+                        reply->code, 0, none);
+    reply_write_options(&writer, reply);
+    message_writer_payload(&writer, reply->payload);
+    if (message_decode(side->context.scratch, writer.len, &message) == MESSAGE_OK) {
+        message.token = leg->token;
+        stream_capture(leg, &message, true);
+    }
+}
+
 void stream_reply(struct client_side *side, struct leg *leg, const struct reply *reply)
 {
     struct stream *stream = leg->stream;
-    (void)side;
     if (stream->state == STREAM_CLOSED || reply_is_unwanted(leg, reply->code)) {
         return;
+    }
+    if (side->context.capture != NULL) {
+        capture_reply(side, leg, reply);
     }
     if (stream->http != NULL) {
         http_front_reply(stream->http, leg, reply);

@@ -6,6 +6,7 @@
 #include "client/side.h"
 #include "coap/method.h"
 #include "coap/option.h"
+#include "context/capture.h"
 #include "context/faults.h"
 #include "fetch/make.h"
 
@@ -633,6 +634,14 @@ static void note_refusal(struct client_side *side, const struct leg *leg, enum r
     refusals_add(&side->refusals, &note);
 }
 
+static void note_for_capture(struct client_side *side, const struct leg *leg, uint64_t exchange,
+                             enum reason reason)
+{
+    if (side->context.capture != NULL) {
+        capture_note(&side->context, &leg->asker.path.remote, leg->token, exchange, reason);
+    }
+}
+
 void trace_ended(struct client_side *side, struct request *request, enum reason reason,
                  uint8_t code)
 {
@@ -649,6 +658,7 @@ void trace_ended(struct client_side *side, struct request *request, enum reason 
     };
     /* For the counters, when the request is over for the client, too. */
     request->ended_code = code;
+    note_for_capture(side, &request->leg, request->trail.id, reason);
     if (!reason_is_success(reason)) {
         note_refusal(side, &request->leg, reason, NULL);
     }
@@ -720,6 +730,7 @@ void trace_hit(struct client_side *side, const struct leg *leg, const struct tar
                const struct message *request, uint8_t code)
 {
     trace_count(side, leg, REASON_cached, code, 0);
+    note_for_capture(side, leg, 0, REASON_cached);
     count_duration(side, leg, true,
                    loop_clock_us(side->context.loop) - context_now_us(&side->context));
     const struct access_record record = {.leg = leg,
@@ -744,6 +755,7 @@ void trace_answered(struct client_side *side, const struct leg *leg, const struc
                                          .code = code,
                                          .why = problem->text};
     trace_count(side, leg, problem->reason, code, 0);
+    note_for_capture(side, leg, 0, problem->reason);
     if (!reason_is_success(problem->reason)) {
         note_refusal(side, leg, problem->reason, problem->text);
     }

@@ -33,7 +33,8 @@ struct context {
     size_t scratch_bytes;      /* of this size at most */
     uint8_t *target_memory;    /* the parts of one target */
     size_t target_memory_bytes;
-    struct faults *faults; /* of a lab (context/faults.h); NULL: there are none */
+    struct faults *faults;   /* of a lab (context/faults.h); NULL: there are none */
+    struct capture *capture; /* of messages (context/capture.h); NULL: nobody reads */
     struct entropy entropy;
     struct metrics metrics;
 };

@@ -3,6 +3,7 @@
  * criproxyctl: one request to a running criproxyd, over its Unix socket, and the
  * answer. The protocol is in server/control.h.
  */
+#include "ctl/capture.h"
 #include "ctl/show.h"
 #include "ctl/top.h"
 #include "ctl/wire.h"
@@ -38,6 +39,8 @@ static const struct own_command {
     const char *name, *arguments, *help;
     int (*run)(const char *socket, int argc, char **argv); /* the exit status */
 } own_commands[] = {
+    {"capture", "[--size BYTES] [--time SECONDS] FILE [FILTER...]",
+     "messages, decrypted, in a pcapng file for Wireshark; FILTER is as of messages", capture_run},
     {"top", "[--once] [--interval SECONDS]", "requests a second, reasons, servers and clients",
      top_run},
 };

@@ -2,6 +2,7 @@
 #include "engine/engine.h"
 
 #include "client/echo.h"
+#include "context/capture.h"
 #include "context/faults.h"
 #include "fetch/coalesce.h"
 #include "fetch/forward.h"
@@ -138,6 +139,7 @@ void engine_free(struct engine *engine)
     carrier_session.free(&engine->origin);
     carrier_http.free(&engine->origin);
     faults_free(&engine->context);
+    capture_free(&engine->context);
     names_withdraw_all(&engine->origin);
     origin_table_clear(&engine->origin.origins);
     client_table_clear(&engine->client.clients);
@@ -214,6 +216,7 @@ uint64_t engine_turn(struct engine *engine, uint64_t now_ms)
     /* Before requests leave: an origin server that has one may ask for the number in flight. */
     metric_set(&engine->context.metrics.exchanges, engine_in_flight(engine));
     engine_flush(engine);
+    capture_flush(&engine->context);
     totals_update(&engine->client);
     metric_set(&engine->context.metrics.clients,
                engine->client.clients.used - engine->client.clients.forgotten);

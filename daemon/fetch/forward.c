@@ -333,6 +333,12 @@ static struct sending *sending_by_token(struct origin_side *below, struct bytes 
     return fetch != NULL ? &fetch->sending : NULL;
 }
 
+static uint64_t forward_exchange_of(struct origin_side *below, struct sending *sending)
+{
+    (void)below;
+    return fetch_of_sending(sending)->trail->id;
+}
+
 static struct fault *forward_find_fault(struct origin_side *below, struct sending *sending)
 {
     const struct fetch *fetch = fetch_of_sending(sending);
@@ -398,6 +404,7 @@ const struct sending_calls forward_calls = {
     .on_timeout = forward_on_timeout,
     .on_event = forward_on_event,
     .by_token = sending_by_token,
+    .exchange_of = forward_exchange_of,
     .find_fault = forward_find_fault,
     .find_way = forward_find_way,
 };

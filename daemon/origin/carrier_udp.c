@@ -8,6 +8,7 @@
  */
 #include "origin/carrier_udp.h"
 
+#include "context/capture.h"
 #include "context/faults.h"
 #include "origin/faulty.h"
 #include "origin/origin.h"
@@ -65,12 +66,30 @@ static struct fault_plan draw_for(struct origin_side *side, struct sending *send
     return plan;
 }
 
+/* What comes and goes at a port; @p sending: the request that it is of, or NULL. */
+static void port_capture(struct port *port, const struct address *remote, struct bytes datagram,
+                         struct sending *sending, bool is_out)
+{
+    struct origin_side *side = port->side;
+    const struct capture_view view = {
+        .is_out = is_out,
+        .transport = TRANSPORT_UDP,
+        .local = udp_local(port->socket),
+        .remote = remote,
+        .data = datagram,
+        .exchange = sending != NULL ? side->origins.calls->exchange_of(side, sending) : 0};
+    capture_add(&side->context, &view);
+}
+
 /* All that leaves goes here; @p sending: the request that it is, or NULL. */
 static void port_send(struct port *port, const struct address *remote, struct bytes datagram,
                       struct sending *sending)
 {
     const struct udp_path path = {.remote = *remote};
     struct context *context = &port->side->context;
+    if (context->capture != NULL) {
+        port_capture(port, remote, datagram, sending, true);
+    }
     struct fault *fault =
         context->faults != NULL ? port_fault_of(port->side, sending, remote) : NULL;
     if (fault == NULL) {
@@ -385,11 +404,24 @@ static void on_malformed(struct port *port, const struct address *remote,
     }
 }
 
+/* The request that a message is about, or NULL. */
+static struct sending *sending_of(struct port *port, const struct datagram *datagram,
+                                  const struct message *message)
+{
+    const struct address *remote = &datagram->path.remote;
+    bool is_verdict = message->type == MESSAGE_ACK || message->type == MESSAGE_RST;
+    return is_verdict ? by_mid(port, remote, message->mid) : by_token(port, remote, message->token);
+}
+
 static void port_receive(struct port *port, const struct datagram *datagram)
 {
     struct origin_side *side = port->side;
     struct message message;
     enum message_error error = message_decode(datagram->data, datagram->len, &message);
+    if (side->context.capture != NULL) {
+        port_capture(port, &datagram->path.remote, (struct bytes){datagram->data, datagram->len},
+                     error == MESSAGE_OK ? sending_of(port, datagram, &message) : NULL, false);
+    }
     if (error == MESSAGE_TOO_SHORT || error == MESSAGE_VERSION) {
         metric_add(&side->context.metrics.upstream_malformed, 1);
         return;
@@ -426,9 +458,7 @@ static bool take_faulty(struct port *port, const struct datagram *datagram)
     struct sending *sending = NULL;
     struct message message;
     if (message_decode(datagram->data, datagram->len, &message) == MESSAGE_OK) {
-        bool is_verdict = message.type == MESSAGE_ACK || message.type == MESSAGE_RST;
-        sending =
-            is_verdict ? by_mid(port, remote, message.mid) : by_token(port, remote, message.token);
+        sending = sending_of(port, datagram, &message);
     }
     struct fault *fault = datagram->truncated ? NULL : port_fault_of(side, sending, remote);
     if (fault == NULL) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "origin/origin.h"
 
+#include "context/capture.h"
 #include "origin/carrier_udp.h"
 #include "origin/faulty.h"
 #include "origin/side.h"
@@ -409,6 +410,29 @@ static void on_unsent(void *context, struct timer *timer, uint64_t now_ms)
     sending_failed(context, sending, sending->reason, NULL);
 }
 
+/* A message of a carrier that has no datagrams; answers come back from where it went. */
+static void capture_whole(struct origin_side *side, struct sending *sending,
+                          const struct message *message, bool is_out)
+{
+    const struct address nowhere = {.family = ADDRESS_NONE};
+    const struct capture_view view = {.is_out = is_out,
+                                      .transport = sending->scheme->transport,
+                                      .local = &nowhere,
+                                      .remote = &sending->origin->address,
+                                      .exchange = side->origins.calls->exchange_of(side, sending)};
+    capture_add_message(&side->context, &view, message);
+}
+
+static void capture_request(struct origin_side *side, struct sending *sending)
+{
+    struct message message;
+    if (carrier_of(sending->scheme->transport) != &carrier_udp &&
+        message_decode(sending->datagram, sending->datagram_len, &message) == MESSAGE_OK) {
+        message.payload = sending->body.data != NULL ? sending->body : message.payload;
+        capture_whole(side, sending, &message, true);
+    }
+}
+
 /* @return false where nothing can be sent to its origin server now. */
 static bool send_one(struct origin_side *side, struct sending *sending)
 {
@@ -422,6 +446,9 @@ static bool send_one(struct origin_side *side, struct sending *sending)
     origin->queue_round = sending->queued.round;
     origin_queue_remove(origin, &sending->queued);
     sending->stage = SENDING_OUT;
+    if (result == CARRIER_SENT && side->context.capture != NULL) {
+        capture_request(side, sending);
+    }
     if (result == CARRIER_SENT) {
         sending->sent_ms = context_now_ms(&side->context);
         sending->sent_us = context_now_us(&side->context);
@@ -622,6 +649,9 @@ static void count_answer(struct origin_side *side, const struct sending *sending
 void sending_answered(struct origin_side *side, struct sending *sending,
                       const struct message *response, bool truncated)
 {
+    if (side->context.capture != NULL && carrier_of(sending->scheme->transport) != &carrier_udp) {
+        capture_whole(side, sending, response, false);
+    }
     count_answer(side, sending);
     sending_settle(side, sending, true);
     if (!sending->is_kept) { /* over, as far as the origin server goes; is_sent is still of use */

@@ -246,6 +246,8 @@ struct sending_calls {
                      uint32_t number);
     /* The one whose datagram has @p token, or NULL. */
     struct sending *(*by_token)(struct origin_side *side, struct bytes token);
+    /* The number of the exchange that it is for. */
+    uint64_t (*exchange_of)(struct origin_side *side, struct sending *sending);
     /* The fault of a lab that is for it (context/faults.h), or NULL. */
     struct fault *(*find_fault)(struct origin_side *side, struct sending *sending);
     /* For carriers that need more than the address. */

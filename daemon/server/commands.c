@@ -683,6 +683,48 @@ static void run_trace(struct control_client *client, const struct control_reques
     control_trace(client, &filter);
 }
 
+/* ---- messages ---- */
+
+/* NULL, or what is wrong. */
+static const char *take_capture_argument(const char *argument, struct control_capture *wanted)
+{
+    const char *client = value_of(argument, "client"), *origin = value_of(argument, "origin");
+    const char *side = value_of(argument, "side");
+
+    if (client == NULL && origin == NULL && side == NULL) {
+        return "expected client=ADDRESS, origin=ADDRESS or side=clients|origins";
+    }
+    if ((client != NULL && !begins_an_address(client)) ||
+        (origin != NULL && !begins_an_address(origin))) {
+        return "client, origin: expected an address, or how one begins, in lower case";
+    }
+    if (side != NULL && strcmp(side, "clients") != 0 && strcmp(side, "origins") != 0) {
+        return "side: expected clients or origins";
+    }
+    wanted->client = client != NULL ? client : wanted->client;
+    wanted->origin = origin != NULL ? origin : wanted->origin;
+    if (side != NULL) {
+        wanted->has_clients = side[0] == 'c';
+        wanted->has_origins = side[0] == 'o';
+    }
+    return NULL;
+}
+
+static void run_messages(struct control_client *client, const struct control_request *request)
+{
+    struct control_capture wanted = {
+        .client = "", .origin = "", .has_clients = true, .has_origins = true};
+
+    for (size_t i = 0; i < request->argument_count; i++) {
+        const char *wrong = take_capture_argument(request->arguments[i], &wanted);
+        if (wrong != NULL) {
+            control_end(client, wrong);
+            return;
+        }
+    }
+    control_capture(client, &wanted);
+}
+
 /* ---- the table ---- */
 
 static void run_help(struct control_client *client, const struct control_request *request);

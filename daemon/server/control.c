@@ -39,7 +39,7 @@ struct control {
     struct conn_listener *listener;
     struct control_client *clients;
     uint64_t last_id;
-    unsigned tracing_count;
+    unsigned tracing_count, capturing_count;
     char *path;
 };
 
@@ -342,6 +342,78 @@ static void stop_tracing(struct control_client *client)
     }
 }
 
+/* ---- messages ---- */
+
+static void put_lost(struct control_client *client)
+{
+    char buffer[64];
+    struct json_writer line;
+
+    json_writer_init(&line, buffer, sizeof(buffer));
+    json_begin(&line);
+    json_uint(&line, "lost", client->lost);
+    (void)json_end(&line);
+    client->lost = 0;
+    control_send(client, &line);
+}
+
+static void on_lines(struct worker_lines *lines)
+{
+    struct control *control = lines->context;
+    struct control_client *client = find_client(control, lines->id);
+
+    if (client != NULL && client->is_capturing && client->is_full) {
+        client->lost += lines->count;
+    } else if (client != NULL && client->is_capturing) {
+        if (client->lost > 0) {
+            put_lost(client);
+        }
+        control_send(client, &lines->out);
+    }
+    worker_lines_free(lines);
+}
+
+void control_capture(struct control_client *client, const struct control_capture *wanted)
+{
+    struct control *control = client->control;
+    struct worker_capture capture = {.id = client->id,
+                                     .has_clients = wanted->has_clients,
+                                     .has_origins = wanted->has_origins,
+                                     .answer_to = control->server->loop,
+                                     .on_lines = on_lines,
+                                     .context = control};
+
+    if (control->capturing_count == CAPTURE_TAPS_MAX) {
+        control_end(client, "too many captures are running");
+        return;
+    }
+    if (!take_filter(capture.client, wanted->client) ||
+        !take_filter(capture.origin, wanted->origin)) {
+        control_end(client, "filter too long");
+        return;
+    }
+    client->is_capturing = true;
+    control->capturing_count++;
+    for (unsigned i = 0; i < control->server->worker_count; i++) {
+        (void)worker_capture(control->server->workers[i], &capture);
+    }
+    conn_pause(client->conn, false); /* to hear when it goes */
+}
+
+static void stop_capturing(struct control_client *client)
+{
+    struct control *control = client->control;
+
+    if (!client->is_capturing) {
+        return;
+    }
+    client->is_capturing = false;
+    control->capturing_count--;
+    for (unsigned i = 0; i < control->server->worker_count; i++) {
+        worker_uncapture(control->server->workers[i], client->id);
+    }
+}
+
 /* ---- lines in ---- */
 
 static void take_line(struct control_client *client, const char *line, size_t len)
@@ -375,8 +447,9 @@ static size_t control_on_input(void *context, struct conn *conn, const uint8_t *
     size_t used = 0;
 
     (void)conn;
-    if (client->is_tracing) {
+    if (client->is_tracing || client->is_capturing) {
         stop_tracing(client);
+        stop_capturing(client);
         control_end(client, NULL);
     }
     while (!client->is_busy && !client->is_full && used < len) {
@@ -446,6 +519,7 @@ static void control_on_close(void *context, struct conn *conn, const char *why)
     (void)conn;
     (void)why;
     stop_tracing(client);
+    stop_capturing(client);
     *client->link = client->next;
     if (client->next != NULL) {
         client->next->link = client->link;

@@ -52,7 +52,7 @@ struct control_client {
     struct conn *conn;
     bool is_busy; /* a request is being answered */
     bool is_full; /* what was sent waits: no more for now */
-    bool is_tracing;
+    bool is_tracing, is_capturing;
     uint64_t lost;          /* blocks of the trace that there was no room for */
     struct worker_ask *ask; /* the next piece of a list, waiting for the client to read */
 };
@@ -90,6 +90,19 @@ struct control_filter {
  * copied. Ends the answer with an error where too many traces run, or a filter is too long.
  */
 void control_trace(struct control_client *client, const struct control_filter *filter);
+
+/* Which messages are captured, as in struct worker_capture. */
+struct control_capture {
+    const char *client, *origin;
+    bool has_clients, has_origins;
+};
+
+/**
+ * Sends each message of clients and origin servers, until the client sends another line, or goes.
+ * @p wanted is copied. Ends the answer with an error where too many captures run, or a filter is
+ * too long.
+ */
+void control_capture(struct control_client *client, const struct control_capture *wanted);
 
 /* ---- server/commands.c ---- */
 

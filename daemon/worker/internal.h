@@ -32,6 +32,9 @@ struct worker {
     struct worker_tap taps[TRACE_TAPS_MAX]; /* the worker's thread's, as all about tracing but: */
     uint64_t blocks_lost;
     atomic_uint blocks_under_way;
+    struct worker_capture captures[CAPTURE_TAPS_MAX]; /* the worker's thread's, as the next */
+    uint64_t lines_lost[CAPTURE_TAPS_MAX];
+    atomic_uint lines_under_way;
     atomic_uint state;                         /* as worker_state() */
     _Atomic(const struct config *) wanted;     /* by the main thread */
     _Atomic(const struct config *) in_use;     /* by the engine */

@@ -12,6 +12,7 @@
 
 #include "client/trace.h"
 #include "conf/config.h"
+#include "context/capture.h"
 #include "engine/inspect.h"
 #include "net/loop.h"
 #include "ops/metrics.h"
@@ -131,6 +132,39 @@ int worker_tap(struct worker *worker, const struct worker_tap *tap);
  * and its reader drops the blocks.
  */
 void worker_untap(struct worker *worker, uint64_t id);
+
+/* Messages for criproxyctl capture on their way to the main thread, as lines of JSON. */
+struct worker_lines {
+    void (*on_lines)(struct worker_lines *lines);
+    void *context;
+    uint64_t id;    /* the reader's */
+    uint32_t count; /* of lines, without one about those that were left out */
+    struct worker *worker;
+    struct json_writer out;
+    char buffer[];
+};
+
+/* Which messages; "": any. */
+struct worker_capture {
+    uint64_t id;
+    char client[TRACE_FILTER_MAX], origin[TRACE_FILTER_MAX]; /* its address begins so */
+    bool has_clients, has_origins;                           /* the sides */
+    struct loop *answer_to;
+    void (*on_lines)(struct worker_lines *lines); /* in that loop */
+    void *context;
+};
+
+/* Turns of a worker whose messages may be on their way; of others, messages are left out. */
+#define WORKER_LINES_MAX 64u
+
+/** From soon on. @return 0 or -errno */
+int worker_capture(struct worker *worker, const struct worker_capture *capture);
+
+/** Ends it, soon, as worker_untap(). */
+void worker_uncapture(struct worker *worker, uint64_t id);
+
+/** The lines have been dealt with: frees them. */
+void worker_lines_free(struct worker_lines *lines);
 
 /** The block has been dealt with: frees it. */
 void worker_block_free(struct worker_block *block);

@@ -23,7 +23,7 @@ LAYERS = [
     ("fetch", "base cache coap conf context net ops origin policy"),
     ("client", "base cache coap conf context fetch net ops origin policy"),
     ("engine", "base cache client coap conf context fetch net ops origin policy"),
-    ("worker", "base conf coap engine net ops client"),
+    ("worker", "base conf coap context engine net ops client"),
     ("server", "base cache conf coap engine fetch net ops client policy worker"),
     ("conf/doc", "base coap conf net"),
     ("ctl", "base ops"),

@@ -350,7 +350,7 @@ struct fake_stream *control_world_connect(void)
 
 bool control_world_is_traced(void)
 {
-    return world.worker.taps[0].id != 0;
+    return world.worker.taps[0].id != 0 || world.worker.captures[0].id != 0;
 }
 
 void control_world_http(const struct http_request *request, struct http_answer *ret_answer)

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Messages for criproxyctl capture: those of a turn leave the worker together, as lines of JSON.
+ * Only so many turns are under way at a time; what is more is counted and left out, so that a
+ * reader costs no request anything.
+ */
+#include "worker/internal.h"
+
+#include "base/log.h"
+#include "context/capture.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What a line has besides its data, in bytes at most. */
+#define LINE_BYTES 512u
+
+void worker_lines_free(struct worker_lines *lines)
+{
+    atomic_fetch_sub_explicit(&lines->worker->lines_under_way, 1, memory_order_relaxed);
+    free(lines);
+}
+
+static void lines_task(void *context)
+{
+    struct worker_lines *lines = context;
+
+    lines->on_lines(lines);
+}
+
+static bool address_begins_with(const struct address *address, const char *text)
+{
+    char shown[ADDRESS_TEXT_MAX];
+
+    return text[0] == '\0' || strncmp(address_format(address, shown), text, strlen(text)) == 0;
+}
+
+static bool is_captured(const struct worker_capture *capture, const struct captured *message)
+{
+    return message->is_client
+               ? capture->has_clients && address_begins_with(&message->remote, capture->client)
+               : capture->has_origins && address_begins_with(&message->remote, capture->origin);
+}
+
+static void put_hex(struct json_writer *out, const struct captured *message)
+{
+    static const char digits[] = "0123456789abcdef";
+    char hex[2 * CAPTURE_BYTES_MAX];
+
+    for (uint32_t i = 0; i < message->len; i++) {
+        hex[2 * i] = digits[message->data[i] >> 4];
+        hex[2 * i + 1] = digits[message->data[i] & 15];
+    }
+    json_text_len(out, "data", hex, 2 * (size_t)message->len);
+}
+
+static void put_message(struct json_writer *out, const struct captured *message)
+{
+    char text[ADDRESS_TEXT_MAX];
+
+    json_begin(out);
+    json_uint(out, "at_us", message->at_us);
+    json_text(out, "side", message->is_client ? "client" : "origin");
+    json_text(out, "way", message->is_out ? "out" : "in");
+    json_text(out, "transport", transport_row(message->transport)->scheme);
+    if (message->local.family != ADDRESS_NONE) {
+        json_text(out, "local", address_format(&message->local, text));
+    }
+    json_text(out, "remote", address_format(&message->remote, text));
+    if (message->exchange != 0) {
+        json_uint(out, "exchange", message->exchange);
+    }
+    if (message->reason != REASON_none) {
+        json_text(out, "reason", reason_row(message->reason)->name);
+    }
+    json_uint(out, "len", message->whole);
+    put_hex(out, message);
+    (void)json_end(out);
+}
+
+/* Room for all that this reader is to have of the turn; NULL where there is none. */
+static struct worker_lines *make_lines(struct worker *worker, const struct worker_capture *capture,
+                                       const struct captured *first)
+{
+    unsigned under_way = atomic_load_explicit(&worker->lines_under_way, memory_order_relaxed);
+    size_t bytes = LINE_BYTES;
+
+    for (const struct captured *at = first; at != NULL; at = at->next) {
+        bytes += LINE_BYTES + 2 * (size_t)at->len;
+    }
+    struct worker_lines *lines =
+        under_way >= WORKER_LINES_MAX ? NULL : malloc(sizeof(*lines) + bytes);
+    if (lines == NULL) {
+        return NULL;
+    }
+    *lines = (struct worker_lines){.on_lines = capture->on_lines,
+                                   .context = capture->context,
+                                   .id = capture->id,
+                                   .worker = worker};
+    json_writer_init(&lines->out, lines->buffer, bytes);
+    atomic_fetch_add_explicit(&worker->lines_under_way, 1, memory_order_relaxed);
+    return lines;
+}
+
+static uint32_t count_captured(const struct worker_capture *capture, const struct captured *first)
+{
+    uint32_t count = 0;
+
+    for (const struct captured *at = first; at != NULL; at = at->next) {
+        count += is_captured(capture, at) ? 1 : 0;
+    }
+    return count;
+}
+
+static void on_capture(void *context, uint64_t id, const struct captured *first, uint64_t lost)
+{
+    struct worker *worker = context;
+    unsigned i = 0;
+
+    while (i < CAPTURE_TAPS_MAX && worker->captures[i].id != id) {
+        i++;
+    }
+    if (i == CAPTURE_TAPS_MAX) {
+        return;
+    }
+    const struct worker_capture *capture = &worker->captures[i];
+    uint32_t count = count_captured(capture, first);
+    worker->lines_lost[i] += lost;
+    if (count == 0 && worker->lines_lost[i] == 0) {
+        return;
+    }
+    struct worker_lines *lines = make_lines(worker, capture, first);
+    if (lines == NULL) {
+        worker->lines_lost[i] += count;
+        return;
+    }
+    if (worker->lines_lost[i] > 0) {
+        json_begin(&lines->out);
+        json_uint(&lines->out, "lost", worker->lines_lost[i]);
+        (void)json_end(&lines->out);
+    }
+    for (const struct captured *at = first; at != NULL; at = at->next) {
+        if (is_captured(capture, at)) {
+            put_message(&lines->out, at);
+        }
+    }
+    worker->lines_lost[i] = 0;
+    lines->count = count;
+    if (loop_post(capture->answer_to, lines_task, lines) != 0) {
+        worker_lines_free(lines);
+    }
+}
+
+struct capture_task {
+    struct worker *worker;
+    struct worker_capture capture;
+};
+
+static void capture_task(void *context)
+{
+    struct capture_task task = *(struct capture_task *)context;
+    const struct capture_tap tap = {
+        .id = task.capture.id, .emit = on_capture, .context = task.worker};
+
+    free(context);
+    if (capture_add_tap(&task.worker->engine->context, &tap) != 0) {
+        log_event(LOG_ERROR, "capture_failed", "worker=%u", task.worker->index);
+        return;
+    }
+    for (unsigned i = 0; i < CAPTURE_TAPS_MAX; i++) {
+        if (task.worker->captures[i].id == 0) {
+            task.worker->captures[i] = task.capture;
+            task.worker->lines_lost[i] = 0;
+            break;
+        }
+    }
+}
+
+static void uncapture_task(void *context)
+{
+    struct capture_task task = *(struct capture_task *)context;
+
+    free(context);
+    capture_remove_tap(&task.worker->engine->context, task.capture.id);
+    for (unsigned i = 0; i < CAPTURE_TAPS_MAX; i++) {
+        if (task.worker->captures[i].id == task.capture.id) {
+            task.worker->captures[i].id = 0;
+        }
+    }
+}
+
+static int post_capture(struct worker *worker, const struct worker_capture *capture,
+                        loop_task_fn task_fn)
+{
+    struct capture_task *task = malloc(sizeof(struct capture_task));
+    int error = -ENOMEM;
+
+    if (task != NULL) {
+        *task = (struct capture_task){.worker = worker, .capture = *capture};
+        error = loop_post(worker->loop, task_fn, task);
+    }
+    if (error != 0) {
+        free(task);
+    }
+    return error;
+}
+
+int worker_capture(struct worker *worker, const struct worker_capture *capture)
+{
+    return post_capture(worker, capture, capture_task);
+}
+
+void worker_uncapture(struct worker *worker, uint64_t id)
+{
+    const struct worker_capture capture = {.id = id};
+
+    (void)post_capture(worker, &capture, uncapture_task); /* without memory it goes on, unread */
+}
