@@ -4,6 +4,7 @@
 #define CRIPROXY_CLIENT_SIDE_H
 
 #include "client/admission.h"
+#include "client/busiest.h"
 #include "client/client.h"
 #include "client/http_front.h"
 #include "client/listen.h"
@@ -36,6 +37,7 @@ struct client_side {
     uint64_t access_count;    /* requests that log.access = sampled has chosen from */
     struct tracer tracer;     /* readers of the trace */
     struct refusals refusals; /* for criproxyctl why */
+    struct busiest *busiest;  /* for criproxyctl busiest; NULL: nobody has asked lately */
     struct closed_clients closed_clients;
     struct listener listeners[LISTENERS_MAX]; /* slots; client/listen.c has them */
     uint32_t next_listener;                   /* index of the next one to be opened */

@@ -634,6 +634,14 @@ static void note_refusal(struct client_side *side, const struct leg *leg, enum r
     refusals_add(&side->refusals, &note);
 }
 
+static void note_busiest(struct client_side *side, const struct leg *leg,
+                         const struct target *target)
+{
+    if (side->busiest != NULL) {
+        busiest_count(side, leg, target);
+    }
+}
+
 static void note_for_capture(struct client_side *side, const struct leg *leg, uint64_t exchange,
                              enum reason reason)
 {
@@ -659,6 +667,9 @@ void trace_ended(struct client_side *side, struct request *request, enum reason 
     /* For the counters, when the request is over for the client, too. */
     request->ended_code = code;
     note_for_capture(side, &request->leg, request->trail.id, reason);
+    if (fetch != NULL) { /* else it has been counted before */
+        note_busiest(side, &request->leg, &fetch->target);
+    }
     if (!reason_is_success(reason)) {
         note_refusal(side, &request->leg, reason, NULL);
     }
@@ -731,6 +742,7 @@ void trace_hit(struct client_side *side, const struct leg *leg, const struct tar
 {
     trace_count(side, leg, REASON_cached, code, 0);
     note_for_capture(side, leg, 0, REASON_cached);
+    note_busiest(side, leg, target);
     count_duration(side, leg, true,
                    loop_clock_us(side->context.loop) - context_now_us(&side->context));
     const struct access_record record = {.leg = leg,
@@ -756,6 +768,7 @@ void trace_answered(struct client_side *side, const struct leg *leg, const struc
                                          .why = problem->text};
     trace_count(side, leg, problem->reason, code, 0);
     note_for_capture(side, leg, 0, problem->reason);
+    note_busiest(side, leg, target);
     if (!reason_is_success(problem->reason)) {
         note_refusal(side, leg, problem->reason, problem->text);
     }

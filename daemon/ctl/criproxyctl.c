@@ -169,6 +169,9 @@ static bool print_list(const struct command_line *line, struct table *table, con
     if (strcmp(line->name, "why") == 0 && line->sort == NULL) {
         (void)table_sort(table, "time"); /* of all workers, the latest last */
     }
+    if (strcmp(line->name, "busiest") == 0 && line->sort == NULL) {
+        (void)table_sort(table, "requests");
+    }
     if (strcmp(line->name, "sources") == 0 && line->sort == NULL) {
         (void)table_sort(table, "share_percent"); /* of all workers, the largest first */
     }

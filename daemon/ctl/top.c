@@ -23,7 +23,8 @@
 /* Rows of each part, on a screen that has room for them. */
 #define REASONS_SHOWN 6u
 #define ORIGINS_SHOWN 8u
-#define SOURCES_SHOWN 6u
+#define SOURCES_SHOWN 4u
+#define BUSIEST_SHOWN 5u
 
 enum {
     TOP_FAILED = 1,
@@ -36,11 +37,12 @@ enum part {
     PART_FRONTS,
     PART_ORIGINS,
     PART_SOURCES,
+    PART_BUSIEST,
     PART_COUNT,
 };
 
-static const char *const part_commands[PART_COUNT] = {"status", "stats", "fronts", "origins",
-                                                      "sources"};
+static const char *const part_commands[PART_COUNT] = {"status",  "stats",   "fronts",
+                                                      "origins", "sources", "busiest"};
 
 /* What the proxy has said at one time. */
 struct sample {
@@ -83,9 +85,11 @@ static bool merge_parts(struct sample *sample)
 {
     static const char *const origin_keys[] = {"origin", "transport", NULL};
     static const char *const source_keys[] = {"source", NULL};
+    static const char *const busiest_keys[] = {"kind", "name", NULL};
 
     return table_merge(&sample->parts[PART_ORIGINS], origin_keys) &&
-           table_merge(&sample->parts[PART_SOURCES], source_keys);
+           table_merge(&sample->parts[PART_SOURCES], source_keys) &&
+           table_merge(&sample->parts[PART_BUSIEST], busiest_keys);
 }
 
 static bool sample_take(struct wire *wire, struct sample *ret_sample)
@@ -154,6 +158,7 @@ static double seconds(const struct frame *frame)
 
 static const char *const by_name[2] = {"name", "name"};
 static const char *const by_front[2] = {"front", "front"};
+static const char *const by_kind[2] = {"kind", "name"};
 static const char *const by_origin[2] = {"origin", "transport"};
 
 static size_t stat_row(const struct table *stats, const char *name)
@@ -323,6 +328,25 @@ static void put_origins(struct frame *frame)
     free(ranks);
 }
 
+/* What is certain of the counts of sketches. */
+static void put_busiest(struct frame *frame, const char *kind, const char *title)
+{
+    const struct table *busiest = &frame->now->parts[PART_BUSIEST];
+    struct ranked *ranks;
+    size_t count = rank(frame, PART_BUSIEST, by_kind, "at_least", &ranks), shown = 0;
+
+    put_row(frame, " ");
+    put_row(frame, "%-56s %10s %12s", title, "REQUESTS/S", "SINCE BEGUN");
+    for (size_t i = 0; i < count && shown < BUSIEST_SHOWN; i++) {
+        if (strcmp(top_cell(busiest, ranks[i].row, "kind"), kind) == 0) {
+            put_row(frame, "%-56.56s %10.1f %12.0f", top_cell(busiest, ranks[i].row, "name"),
+                    ranks[i].rate, ranks[i].total);
+            shown++;
+        }
+    }
+    free(ranks);
+}
+
 static void put_sources(struct frame *frame)
 {
     const struct table *sources = &frame->now->parts[PART_SOURCES];
@@ -346,6 +370,8 @@ static void put_frame(struct frame *frame)
     put_fronts(frame);
     put_reasons(frame);
     put_origins(frame);
+    put_busiest(frame, "target", "TARGETS");
+    put_busiest(frame, "client", "CLIENTS");
     put_sources(frame);
 }
 

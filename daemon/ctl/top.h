@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * criproxyctl top: what a proxy does now, in a terminal of 80 columns or more. Everything in it
- * comes from other commands (status, stats, fronts, origins, sources); rates are the differences
- * of two answers.
+ * comes from other commands (status, stats, fronts, origins, sources, busiest); rates are the
+ * differences of two answers.
  */
 #ifndef CRIPROXYCTL_TOP_H
 #define CRIPROXYCTL_TOP_H

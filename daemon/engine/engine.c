@@ -156,6 +156,7 @@ void engine_free(struct engine *engine)
     cookies_free(engine->client.cookies);
     dedup_clear(&engine->origin.dedup);
     trace_clear(&engine->client);
+    busiest_free(&engine->client);
     cache_store_clear(&engine->fetch.cache);
     hash_map_clear(&engine->fetch.equals);
     free(engine->own_changes);

@@ -28,6 +28,9 @@ inspect_fn inspect_exchanges, inspect_observations, inspect_why, inspect_config;
 #define INSPECT_SOURCES_MAX 64u
 inspect_fn inspect_sources;
 
+/* The clients and targets with most requests (client/busiest.h), counted from the first call on. */
+inspect_fn inspect_busiest;
+
 /* What is in the cache, and taking it out; the argument is a pattern of targets. */
 inspect_fn inspect_cache, inspect_cache_flush;
 

@@ -8,6 +8,7 @@
 #include "client/explain.h"
 #include "net/libraries.h"
 #include "ops/closed.h"
+#include "ops/sketch.h"
 #include "policy/pattern.h"
 
 #include <errno.h>
@@ -143,60 +144,10 @@ static void run_stats(struct control_client *client, const struct control_reques
     free(sum);
 }
 
-/* How many durations are in it. */
-static uint64_t durations_in(const struct histogram *histogram)
-{
-    uint64_t count = 0;
-
-    for (unsigned i = 0; i <= METRICS_BUCKETS; i++) {
-        count += metric_get(&histogram->buckets[i]);
-    }
-    return count;
-}
-
-static void put_front(struct json_writer *lines, const struct metrics *sum, enum transport front,
-                      uint64_t requests)
-{
-    const struct histogram *forwarded = &sum->durations[front][0];
-
-    json_begin(lines);
-    json_text(lines, "front", front == TRANSPORT_NONE ? "other" : transport_row(front)->scheme);
-    json_uint(lines, "requests", requests);
-    json_uint(lines, "cached", durations_in(&sum->durations[front][1]));
-    json_uint(lines, "forwarded", durations_in(forwarded));
-    json_uint(lines, "forwarded_us", metric_get(&forwarded->sum_us));
-    (void)json_end(lines);
-}
-
 static void run_fronts(struct control_client *client, const struct control_request *request)
 {
-    uint64_t requests[TRANSPORT_COUNT] = {0}, count;
-    struct metrics *sum = calloc(1, sizeof(struct metrics));
-    char buffer[256 * TRANSPORT_COUNT];
-    enum transport front = TRANSPORT_NONE;
-    struct json_writer lines;
-    struct metric_end end;
-
     (void)request;
-    if (sum == NULL) {
-        control_end(client, "out of memory");
-        return;
-    }
-    server_sum_metrics(client->server, sum);
-    for (unsigned i = 0; i < METRICS_SERIES; i++) {
-        if (metrics_series_get(sum, i, &end, &front, &count)) {
-            requests[front] += count;
-        }
-    }
-    json_writer_init(&lines, buffer, sizeof(buffer));
-    for (unsigned i = TRANSPORT_NONE; i < TRANSPORT_COUNT; i++) {
-        if (requests[i] > 0) {
-            put_front(&lines, sum, (enum transport)i, requests[i]);
-        }
-    }
-    free(sum);
-    control_send(client, &lines);
-    control_end(client, NULL);
+    control_fronts(client);
 }
 
 static void run_version(struct control_client *client, const struct control_request *request)
@@ -440,6 +391,15 @@ static void run_sources(struct control_client *client, const struct control_requ
     (void)request;
     (void)snprintf(limit, sizeof(limit), "%u", INSPECT_SOURCES_MAX);
     list_for(client, inspect_sources, "", limit);
+}
+
+static void run_busiest(struct control_client *client, const struct control_request *request)
+{
+    char limit[96];
+
+    (void)request;
+    (void)snprintf(limit, sizeof(limit), "%u clients, %u targets", SKETCH_SLOTS, SKETCH_SLOTS);
+    list_for(client, inspect_busiest, "", limit);
 }
 
 static void run_observations(struct control_client *client, const struct control_request *request)

@@ -104,6 +104,11 @@ struct control_capture {
  */
 void control_capture(struct control_client *client, const struct control_capture *wanted);
 
+/* ---- server/fronts.c ---- */
+
+/** Sends the rows of fronts, and ends the answer; with an error where there is no memory. */
+void control_fronts(struct control_client *client);
+
 /* ---- server/commands.c ---- */
 
 /**

@@ -77,6 +77,9 @@ def test_one_frame(proxy, path):
     assert re.match(r"criproxyd \S+, ready, up 0 d 00:00, 2 workers, ", done.stdout)
     assert number(r"^requests/s ([\d.]+)", done.stdout) > 0
     assert number(r"^coap +([\d.]+) ", done.stdout) > 0
+    target = re.escape("coap://127.0.0.1:%d/x" % origin.port)
+    assert number(r"^%s +([\d.]+) +\d+$" % target, done.stdout) > 0
+    assert number(r"^127\.0\.0\.1 +([\d.]+) +\d+$", done.stdout) > 0
     assert number(r"^answered +([\d.]+) +\d+$", done.stdout) > 0
     assert number(r"^127\.0\.0\.1:%d +udp +([\d.]+) +\d+ " % origin.port, done.stdout) > 0
 
