@@ -128,6 +128,8 @@ const char *address_format(const struct address *address, char text[ADDRESS_TEXT
         } else {
             snprintf(text, ADDRESS_TEXT_MAX, "[%s]:%u", ip, (unsigned)address->port);
         }
+    } else if (address->family == ADDRESS_DEVICE) {
+        snprintf(text, ADDRESS_TEXT_MAX, "device:%u", (unsigned)address->scope);
     } else {
         snprintf(text, ADDRESS_TEXT_MAX, "-");
     }

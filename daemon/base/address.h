@@ -16,6 +16,7 @@
 
 enum address_family {
     ADDRESS_NONE = 0, /* not set: a zeroed struct */
+    ADDRESS_DEVICE,   /* no IP address: a device by its number, in scope (origin/device.h) */
     ADDRESS_IPV4 = 4,
     ADDRESS_IPV6 = 6,
 };

@@ -60,7 +60,7 @@ static struct client *client_slot_to_use(struct client_table *table)
     for (unsigned i = 0; i < SAMPLE_SIZE || (oldest == NULL && i < SAMPLE_MOST); i++) {
         table->random = hash_mix(table->random, i + 1);
         struct client *client = &table->slots[table->random % table->capacity];
-        if (client->peer.in_flight == 0 && client->peer.watcher == NULL &&
+        if (client->peer.in_flight == 0 && client->peer.watcher == NULL && client->device == NULL &&
             (oldest == NULL || client->seen_s < oldest->seen_s)) {
             oldest = client;
         }

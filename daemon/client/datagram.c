@@ -13,6 +13,7 @@
 #include "client/handle.h"
 #include "client/reply.h"
 #include "client/side.h"
+#include "conf/device.h"
 #include "context/capture.h"
 #include "context/faults.h"
 #include "policy/access.h"
@@ -58,11 +59,16 @@ struct arrival {
 static void change_session(struct client_side *side, struct client *client,
                            struct dtls_session *session)
 {
+    struct device *device = client->device;
+    client->device = NULL;
     request_leave_all(side, &client->peer);
     client->generation++;
     client->session = session;
     client->is_secure = client->is_secure || session != NULL;
     client->peer.standing_epoch = 0; /* another peer, perhaps */
+    if (device != NULL) {
+        device_close(&side->origin, device);
+    }
 }
 
 void datagram_client_gone(struct client_side *side, struct client *client)
@@ -145,6 +151,92 @@ static void datagram_on_request(struct client_side *side, const struct arrival *
     }
 }
 
+/* --- devices: the proxy is the client, too ------------------------------- */
+
+static bool datagram_take_mid(void *owner, uint16_t *ret_mid)
+{
+    struct client *client = owner;
+    const struct client_side *side = client->side;
+    return mid_space_take(&client->mids, context_now_ms(&side->context),
+                          side->context.coap->exchange_lifetime, ret_mid);
+}
+
+static enum reason datagram_send_to_device(void *owner, const uint8_t *datagram, size_t len)
+{
+    const struct client *client = owner;
+    const struct leg leg = {.kind = LEG_DATAGRAM, .session = client->session};
+    if (len > leg_message_max(client->side, &leg)) {
+        return REASON_request_too_large;
+    }
+    dtls_send(client->session, datagram, len);
+    return REASON_none;
+}
+
+static void datagram_end_device(void *owner, const char *why)
+{
+    struct client *client = owner;
+    client->device = NULL;
+    dtls_close(client->session, why);
+}
+
+static const struct device_calls datagram_device_calls = {
+    .take_mid = datagram_take_mid,
+    .send = datagram_send_to_device,
+    .end = datagram_end_device,
+};
+
+/*
+ * A session of a client that may be a device, which need not send anything to be asked. The older
+ * session may be one from the same address, of which the client is told to be another now.
+ */
+static void on_session_open(void *context, struct dtls_session *session)
+{
+    struct listener *listener = context;
+    struct client_side *side = listener->side;
+    const struct config_device *row =
+        config_device_of(side->context.config, dtls_session_identity(session));
+    if (row == NULL) {
+        return;
+    }
+    const struct datagram none = {.path = *dtls_session_path(session)};
+    const struct arrival arrival = {.listener = listener, .session = session, .datagram = &none};
+    struct client *client = client_of_arrival(side, &arrival);
+    if (client == NULL) {
+        metric_add(&side->context.metrics.messages_ignored, 1);
+        return;
+    }
+    const struct device_line line = {.calls = &datagram_device_calls,
+                                     .owner = client,
+                                     .transport = TRANSPORT_DTLS,
+                                     .remote = none.path.remote,
+                                     .identity = dtls_session_identity(session)};
+    struct device *before = client->device;
+    client->device = NULL;
+    if (client->session != session) {
+        change_session(side, client, session);
+    }
+    client->side = side;
+    if (before != NULL && strcmp(before->name, row->name) != 0) {
+        device_close(&side->origin, before);
+    }
+    client->device = device_open(&side->origin, row, &line);
+    observations_renew(side, client->device);
+}
+
+/* The rest of a message that is no request: it may belong to one of ours. */
+static bool is_from_device(const struct arrival *arrival, const struct message *message)
+{
+    struct client_side *side = arrival->listener->side;
+    const struct client *client = arrival->session != NULL ? known_client(arrival) : NULL;
+    if (client == NULL || client->session != arrival->session || client->device == NULL) {
+        return false;
+    }
+    struct device *device = client->device;
+    device_hear(&side->origin, device);
+    return !message_is_request(message) && client->device == device &&
+           device_take(&side->origin, device, message, arrival->datagram->truncated);
+}
+
 /* An ACK or RST for a message of ours: a separate answer. */
 static void datagram_on_verdict(struct client_side *side, const struct arrival *arrival,
                                 const struct message *message)
@@ -199,6 +291,9 @@ static void reject(const struct arrival *arrival, const struct message *message)
 static void datagram_on_message(struct client_side *side, const struct arrival *arrival,
                                 const struct message *message)
 {
+    if (is_from_device(arrival, message)) {
+        return;
+    }
     if (message->type == MESSAGE_ACK || message->type == MESSAGE_RST) {
         datagram_on_verdict(side, arrival, message);
     } else if (message_is_request(message)) {
@@ -413,6 +508,9 @@ static void on_session_moved(void *context, struct dtls_session *session,
     log_session_moved(session, before);
     if (client != NULL && client->session == session) {
         client_table_move(clients, client, &dtls_session_path(session)->remote);
+        if (client->device != NULL) {
+            client->device->line.remote = dtls_session_path(session)->remote;
+        }
     }
 }
 
@@ -452,6 +550,7 @@ static void datagram_on_failure(void *context, const struct handshake_failure *f
 
 const struct udp_handler datagram_handler = {datagram_on_datagram, datagram_on_error};
 const struct dtls_handler secure_datagram_handler = {
+    .on_open = on_session_open,
     .on_datagram = on_secure_datagram,
     .on_close = on_session_closed,
     .is_believed = is_believed,

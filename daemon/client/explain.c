@@ -371,7 +371,8 @@ static bool explain_is_own(const struct config *config, const struct explain_que
             leads_to_listener(config, question, target->scheme, &target->address));
 }
 
-static void print_route(const struct config_route *route, const struct target *target, FILE *out)
+static void print_route(const struct next_hop *hop, const struct config_route *route,
+                        const struct target *target, FILE *out)
 {
     char name[80] = "";
     if (route != NULL) {
@@ -380,7 +381,9 @@ static void print_route(const struct config_route *route, const struct target *t
     if (target->zone[0] != '\0') {
         fprintf(out, "zone       %s, interface %u\n", target->zone, target->address.scope);
     }
-    if (route != NULL && route->kind != ROUTE_KIND_DIRECT) {
+    if (hop->is_device) {
+        fprintf(out, "route      to a device, over the session that it has opened\n");
+    } else if (route != NULL && route->kind != ROUTE_KIND_DIRECT) {
         fprintf(out, "route      %s%s\n", route->via, name);
     } else {
         fprintf(out, "route      direct, %s, port %u%s\n",
@@ -400,7 +403,7 @@ static enum reason print_request(const struct config *config, const struct targe
     struct naming_room room;
     struct naming naming = naming_for_origin(target);
     (void)hops_take(config, (struct bytes){0}, &additions.hop_limit);
-    print_route(route, target, out);
+    print_route(hop, route, target, out);
     if (route != NULL && hop->is_parent) { /* only a route leads to one */
         enum reason reason = naming_for_parent(target, route->form, hop, &room, &naming);
         if (reason != REASON_none) {

@@ -32,8 +32,11 @@
 
 static bool same_hop(const struct next_hop *a, const struct next_hop *b)
 {
-    if (a->is_parent != b->is_parent || a->is_name != b->is_name || a->port != b->port ||
-        a->scheme->number != b->scheme->number) {
+    if (a->is_device && b->is_device) {
+        return bytes_equal(a->name, b->name); /* over whatever session */
+    }
+    if (a->is_parent != b->is_parent || a->is_device != b->is_device || a->is_name != b->is_name ||
+        a->port != b->port || a->scheme->number != b->scheme->number) {
         return false;
     }
     return a->is_name ? bytes_equal(a->name, b->name) : address_equal(&a->address, &b->address);

@@ -49,6 +49,7 @@
 #include "fetch/fetch.h"
 
 struct config;
+struct device;
 struct client_side;
 struct request;
 struct fetch_recipe;
@@ -166,6 +167,9 @@ enum reason observation_reason_against(struct client_side *side,
  * so are all observers of a target that is reached another way, or not at all.
  */
 void observations_recheck(struct client_side *side);
+
+/** @p device (NULL: none) has another session: registrations with it are made anew over that. */
+void observations_renew(struct client_side *side, const struct device *device);
 
 /**
  * End all observations, with 5.03 to their observers; those that are registering answer the

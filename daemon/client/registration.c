@@ -498,3 +498,24 @@ bool registration_take(struct client_side *side, struct request *request,
     }
     return true;
 }
+
+/* --- devices ------------------------------------------------------------ */
+
+static bool is_of_device(const struct client_side *side, const struct observation *observation,
+                         const struct device *device)
+{
+    const struct fetch *fetch = observation->fetch;
+    return observation->state == OBSERVATION_OBSERVING && !observation->is_private &&
+           fetch != NULL && fetch->state == FETCH_observing && fetch->hop.is_device &&
+           device_at(&side->origin, &fetch->candidates[0]) == device;
+}
+
+void observations_renew(struct client_side *side, const struct device *device)
+{
+    for (uint32_t i = 0; i < side->observations.used && device != NULL; i++) {
+        struct observation *observation = &side->observations.slots[i];
+        if (is_of_device(side, observation, device)) {
+            observation_register_again(side, observation);
+        }
+    }
+}

@@ -10,7 +10,7 @@
  *
  * What a peer sends faster than we answer waits in its own send buffer: reading
  * stops while it has limits.exchanges-per-client requests in flight or does not
- * take its answers.
+ * take its answers. A device that is asked is read on: its answers may stand behind its requests.
  */
 #include "client/stream_internal.h"
 
@@ -21,6 +21,7 @@
 #include "client/http_token.h"
 #include "client/reply.h"
 #include "client/side.h"
+#include "conf/device.h"
 #include "context/capture.h"
 #include "context/faults.h"
 #include "policy/access.h"
@@ -52,8 +53,10 @@ void stream_pause(struct stream *stream, bool is_paused)
 static void regulate(struct stream *stream)
 {
     if (stream->http == NULL) {
-        stream_pause(stream, stream->is_full || stream->peer.in_flight >=
-                                                    limit_exchanges(stream->side, &stream->peer));
+        bool is_asked = stream->device != NULL && device_is_asked(stream->device);
+        stream_pause(stream, !is_asked && (stream->is_full ||
+                                           stream->peer.in_flight >=
+                                               limit_exchanges(stream->side, &stream->peer)));
     }
 }
 
@@ -91,7 +94,8 @@ static void close_if_done(struct stream *stream)
 {
     bool is_over = stream->state == STREAM_RELEASED ||
                    (stream->state == STREAM_LEAVING && stream->has_crossed);
-    if (is_over && stream->peer.in_flight == 0) {
+    bool is_asked = stream->device != NULL && device_is_asked(stream->device);
+    if (is_over && stream->peer.in_flight == 0 && !is_asked) {
         stream_close(stream, "released");
     }
 }
@@ -129,11 +133,84 @@ static void stream_on_fault(void *context, const char *why)
     stream_close(stream, why);
 }
 
+/* --- devices: the proxy is the client, too ------------------------------- */
+
+static enum reason stream_send_to_device(void *owner, const uint8_t *datagram, size_t len)
+{
+    struct stream *stream = owner;
+    struct client_side *side = stream->side;
+    struct message message;
+    struct message_writer writer;
+    if (stream->state != STREAM_OPEN) {
+        return REASON_device_gone; /* it has said that it goes */
+    }
+    if (message_decode(datagram, len, &message) != MESSAGE_OK) {
+        return REASON_internal;
+    }
+    frame_writer_init(&writer, side->context.scratch, side->context.scratch_bytes, message.token);
+    message_writer_options(&writer, message.options, NULL, NULL);
+    message_writer_payload(&writer, message.payload);
+    struct bytes frame = frame_finish(&writer, message.code, message.token, stream->endpoint.is_ws);
+    if (frame.len == 0 || frame.len > stream->endpoint.peer_max) {
+        return REASON_request_too_large;
+    }
+    stream_send_frame(stream, frame);
+    regulate(stream); /* read on, for the answer */
+    return REASON_none;
+}
+
+static void stream_end_device(void *owner, const char *why)
+{
+    struct stream *stream = owner;
+    stream->device = NULL;
+    if (stream->state == STREAM_OPEN) {
+        stream_send_signal(stream, CODE_RELEASE, why);
+    }
+    if (stream->state != STREAM_CLOSED) {
+        stream_close(stream, why);
+    }
+}
+
+static const struct device_calls stream_device_calls = {
+    .send = stream_send_to_device,
+    .end = stream_end_device,
+};
+
+/* Its CSM has come, so it can be asked, if it is a device. */
+static void stream_open_device(struct stream *stream)
+{
+    struct client_side *side = stream->side;
+    const struct config_device *row =
+        config_device_of(side->context.config, stream_identity(stream));
+    const struct device_line line = {.calls = &stream_device_calls,
+                                     .owner = stream,
+                                     .transport = conn_transport(stream->conn),
+                                     .remote = *conn_remote(stream->conn),
+                                     .identity = stream_identity(stream)};
+    if (row != NULL) {
+        stream->device = device_open(&side->origin, row, &line);
+        observations_renew(side, stream->device);
+    }
+}
+
+static void stream_close_device(struct stream *stream)
+{
+    struct device *device = stream->device;
+    stream->device = NULL;
+    if (device != NULL) {
+        device_close(&stream->side->origin, device);
+    }
+}
+
 static void stream_on_signal(void *context, uint8_t code)
 {
     struct stream *stream = context;
+    if (stream->device != NULL) {
+        device_hear(&stream->side->origin, stream->device);
+    }
     if (code == CODE_CSM && stream->state == STREAM_OPENING) {
         stream->state = STREAM_OPEN;
+        stream_open_device(stream);
     } else if (code == CODE_RELEASE) {
         stream->state = STREAM_RELEASED;
         close_if_done(stream);
@@ -166,16 +243,27 @@ static void stream_on_request(void *context, const struct message *message)
         return; /* it said that it would send no more */
     }
     stream->has_crossed = stream->state == STREAM_LEAVING;
+    if (stream->device != NULL) {
+        device_hear(&stream->side->origin, stream->device);
+    }
     request_handle(stream->side, &leg, message, conn_local(stream->conn));
     regulate(stream);
     close_if_done(stream); /* one that was answered at once */
 }
 
-/* Responses are not ours, and Empty messages are for keeping alive (RFC 8323 section 3.4). */
+/* Responses are those of devices, and Empty messages are for keeping alive (RFC 8323 3.4). */
 static void stream_on_response(void *context, const struct message *message)
 {
     struct stream *stream = context;
-    (void)message;
+    if (stream->device != NULL) {
+        device_hear(&stream->side->origin, stream->device);
+        if (stream->device != NULL &&
+            device_take(&stream->side->origin, stream->device, message, false)) {
+            regulate(stream);
+            close_if_done(stream);
+            return;
+        }
+    }
     metric_add(&stream->side->context.metrics.messages_ignored, 1);
 }
 
@@ -322,14 +410,16 @@ static uint32_t on_idle(void *conn_context, struct conn *conn)
 {
     struct stream *stream = conn_context;
     (void)conn;
-    if (stream->peer.in_flight > 0 || (stream->http != NULL && http_front_is_busy(stream->http))) {
+    bool is_asked = stream->device != NULL && device_is_asked(stream->device);
+    if (stream->peer.in_flight > 0 || is_asked ||
+        (stream->http != NULL && http_front_is_busy(stream->http))) {
         return CONN_NOT_IDLE;
     }
     if (stream->state != STREAM_OPEN || stream->http != NULL) {
         return 0;
     }
-    if (stream->peer.watcher != NULL && !stream->is_pinged) {
-        /* It waits for notifications, if it is still there (RFC 8323 section 5.4). */
+    if ((stream->peer.watcher != NULL || stream->device != NULL) && !stream->is_pinged) {
+        /* It waits for notifications, or requests, if it is still there (RFC 8323 section 5.4). */
         stream_send_signal(stream, CODE_PING, "");
         stream->is_pinged = true;
         return CONN_NOT_IDLE;
@@ -353,6 +443,7 @@ static void on_close(void *conn_context, struct conn *conn, const char *why)
     closed->why = stream->why != NULL ? stream->why : why;
     request_leave_all(side, &stream->peer);
     faults_forget(&side->context, stream);
+    stream_close_device(stream);
     http_front_free(stream->http);
     identity_release(stream->identity);
     *stream->link = stream->next;
@@ -370,10 +461,11 @@ static enum conn_need need_of(void *conn_context, const struct conn *conn)
     (void)conn;
     bool is_busy = stream->http != NULL && http_front_is_busy(stream->http) &&
                    !http_front_has_events(stream->http);
-    if (stream->peer.in_flight > 0 || is_busy) {
+    if (stream->peer.in_flight > 0 || is_busy ||
+        (stream->device != NULL && device_is_asked(stream->device))) {
         return CONN_ASKS;
     }
-    return stream->peer.watcher != NULL ? CONN_OBSERVES : CONN_IDLE;
+    return stream->peer.watcher != NULL || stream->device != NULL ? CONN_OBSERVES : CONN_IDLE;
 }
 
 /* The client may connect again, and is told so in place of an Abort: nothing was wrong. */

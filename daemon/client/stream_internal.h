@@ -8,6 +8,7 @@
 #include "coap/endpoint.h"
 #include "net/digest.h"
 
+struct device;
 struct http_front;
 
 enum stream_state {
@@ -28,6 +29,7 @@ struct stream {
     struct identity *identity; /* of the bearer token of the HTTP request; acquired; or NULL */
     uint8_t token[DIGEST_LEN]; /* the digest of that token */
     struct http_front *http;   /* it speaks HTTP, and the endpoint is not used; or NULL */
+    struct device *device;     /* that it is a session of (origin/device.h); NULL: of none */
     enum stream_state state;
     uint64_t serial;
     const char *why; /* we have closed it; static, NULL: we have not */

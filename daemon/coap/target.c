@@ -15,6 +15,20 @@ bool segments_next(const struct segments *segments, uint32_t *offset, struct byt
     return true;
 }
 
+struct bytes target_below(const struct target *target, const char *zone)
+{
+    size_t zone_len = strlen(zone), len = target->is_name ? target->name_len : 0;
+    const struct bytes none = {0};
+    len -= len > 0 && target->name[len - 1] == '.';
+    if (zone_len == 0 || len < zone_len + 2) {
+        return none;
+    }
+    size_t below = len - zone_len - 1;
+    bool is_below =
+        target->name[below] == '.' && memcmp(target->name + below + 1, zone, zone_len) == 0;
+    return is_below ? (struct bytes){target->name, below} : none;
+}
+
 /* --- as text, for the log, the trace and --explain --- */
 
 /* Text that never overflows and is always terminated. */

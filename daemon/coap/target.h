@@ -77,6 +77,12 @@ struct request_options {
 bool segments_next(const struct segments *segments, uint32_t *offset, struct bytes *ret_item);
 
 /**
+ * The part of the target's host in front of ".@p zone", borrowed, whatever dot ends the host; empty
+ * where the host is no name below that. @p zone is in the form of policy/hostname.h; "": none.
+ */
+struct bytes target_below(const struct target *target, const char *zone);
+
+/**
  * The target as a URI, for the log and for people: printable, NUL-terminated.
  *
  * @return @p buffer, the caller's; cut where it is too long, "-" where there is no target.

@@ -486,6 +486,7 @@ void loader_check_access(struct loader *loader)
         return;
     }
     access->needs_secure_leg = loader->config->policy_require_secure_leg;
+    access->device_zone = loader->config->devices_zone;
     access->is_open = loader->config->policy_targets == POLICY_TARGETS_ALLOW;
     compile_clients(&from, access);
     compile_echo(&from, access);

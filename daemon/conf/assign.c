@@ -322,7 +322,7 @@ static const char *section_meant(const char *text, size_t len, char *buffer, siz
 void section_parse(struct loader *loader, const char *text, size_t len, struct section *ret_section)
 {
     char got[GOT_MAX];
-    char expected[256];
+    char expected[320];
     char meant[CONFIG_SECTION_MAX + 32];
 
     while (len > 0 && is_space(text[0])) {

@@ -612,6 +612,7 @@ static void (*const checks[])(struct loader *loader) = {
     loader_check_schemes,
     loader_check_routes,
     loader_check_upstreams,
+    loader_check_devices,
     loader_check_access,
     loader_check_media,
     loader_check_names,

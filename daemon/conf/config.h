@@ -3,9 +3,9 @@
  * The configuration as the daemon uses it: one immutable snapshot.
  *
  * The fields come from options.def, and for the sections that name something from
- * scheme_, route_, upstream_, access_, limit_, media_ and publish_options.def. A snapshot is made
- * whole or not at all by config_load(), is never changed afterwards, and may be read by any thread.
- * A reload makes a new one.
+ * scheme_, route_, upstream_, access_, limit_, media_, publish_ and device_options.def. A snapshot
+ * is made whole or not at all by config_load(), is never changed afterwards, and may be read by any
+ * thread. A reload makes a new one.
  */
 #ifndef CRIPROXY_CONFIG_H
 #define CRIPROXY_CONFIG_H
@@ -23,6 +23,8 @@
 
 struct access;
 struct address_prefix;
+struct config_device;
+struct config_device_proof;
 struct config_own_name;
 struct config_publish;
 struct media_own;
@@ -194,6 +196,12 @@ struct config {
     size_t fault_count;
     size_t publish_link_bytes; /* of all links, with a comma each */
 
+    const struct config_device *devices; /* conf/device.h has these */
+    size_t device_count;
+    const uint32_t *devices_by_name;                 /* their indexes, sorted */
+    const struct config_device_proof *device_proofs; /* what they authenticate with, sorted */
+    size_t device_proof_count;
+
     const struct config_own_name *own_names; /* proxy.names, parsed */
     size_t own_name_count;
 
@@ -216,7 +224,7 @@ struct config_source {
 
 /* More errors than this are counted, not kept. */
 #define CONFIG_ERRORS_MAX 20
-#define CONFIG_ERROR_TEXT_MAX 512
+#define CONFIG_ERROR_TEXT_MAX 640
 
 /* The errors in a configuration, one line each: "FILE:LINE: [section] key: ..." */
 struct config_errors {

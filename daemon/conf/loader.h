@@ -225,6 +225,12 @@ const char *loader_join_labels(struct loader *loader, const struct cri_list *lab
 void loader_check_publish(struct loader *loader);
 void loader_check_names(struct loader *loader);
 
+/** Checks devices.zone and [device NAME]; the sorted tables are in the snapshot's arena. */
+void loader_check_devices(struct loader *loader);
+
+/** Whether @p name is good for a [device NAME]; converted to lower case in place. */
+bool loader_take_device_name(char *name);
+
 /** Checks [media N]; the rows are in the snapshot's arena. */
 void loader_check_media(struct loader *loader);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Sections that name something: [scheme NAME], [route NAME], [upstream NAME] and
- * [access NAME], [limit NAME], [media N]. Each is a draft until everything is read and checked;
- * then the drafts of a kind become one table of the snapshot, in the order in which they were met,
- * because of routes and rules the first that matches decides.
+ * [access NAME], [limit NAME], [media N], [publish NAME], [device NAME]. Each is a draft until
+ * everything is read and checked; then the drafts of a kind become one table of the snapshot, in
+ * the order in which they were met, because of routes and rules the first that matches decides.
  */
 #include "conf/loader.h"
 
@@ -77,6 +77,9 @@ bool named_take_name(enum config_named kind, char *name)
 {
     if (kind == CONFIG_NAMED_MEDIA) {
         return is_format_name(name);
+    }
+    if (kind == CONFIG_NAMED_DEVICE) {
+        return loader_take_device_name(name);
     }
     return kind == CONFIG_NAMED_SCHEME ? take_scheme_name(name) : is_plain_name(name);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "conf/schema.h"
 
+#include "conf/device.h"
 #include "conf/publish.h"
 
 #include <string.h>
@@ -23,6 +24,7 @@
 
 #define OPTION(section, key, type, min, max, preset, reload, help) WORDS_##type(section, key)
 #include "conf/access_options.def"
+#include "conf/device_options.def"
 #include "conf/fault_options.def"
 #include "conf/limit_options.def"
 #include "conf/media_options.def"
@@ -86,6 +88,10 @@ const struct config_row config_rows[CONFIG_ROW_COUNT] = {
 
 static const struct config_row access_rows[] = {
 #include "conf/access_options.def"
+};
+
+static const struct config_row device_rows[] = {
+#include "conf/device_options.def"
 };
 
 static const struct config_row fault_rows[] = {

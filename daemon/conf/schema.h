@@ -55,7 +55,8 @@ struct config_row {
     X(LIMIT, limit, limits, 1024)                                                                  \
     X(MEDIA, media, media_sections, 256)                                                           \
     X(PUBLISH, publish, publishes, 256)                                                            \
-    X(FAULT, fault, faults, 16)
+    X(FAULT, fault, faults, 16)                                                                    \
+    X(DEVICE, device, devices, 16384)
 
 #define CONFIG_STRUCT_scheme struct scheme
 #define CONFIG_STRUCT_route struct config_route
@@ -65,6 +66,7 @@ struct config_row {
 #define CONFIG_STRUCT_media struct config_media
 #define CONFIG_STRUCT_publish struct config_publish
 #define CONFIG_STRUCT_fault struct config_fault
+#define CONFIG_STRUCT_device struct config_device
 
 #define CONFIG_NAMED_ENUMERATOR(KIND, kind, all, max) CONFIG_NAMED_##KIND,
 enum config_named { CONFIG_NAMED_KINDS(CONFIG_NAMED_ENUMERATOR) CONFIG_NAMED_COUNT };

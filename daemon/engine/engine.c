@@ -15,6 +15,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
+/* Buckets for devices, however many a reload may bring. */
+#define DEVICES_EXPECTED 16384u
+
 static bool init_memory(struct engine *engine)
 {
     const struct config *config = engine->context.config;
@@ -78,6 +81,8 @@ static int init_tables(struct engine *engine)
         client_table_init(&engine->client.clients, config->limits_clients, seed) == 0 &&
         origin_table_init(&engine->origin.origins, &forward_calls, config->limits_origins,
                           config->limits_exchanges, config->limits_origin_ports, seed) == 0 &&
+        device_table_init(&engine->origin.devices,
+                          config->devices_zone[0] != '\0' ? DEVICES_EXPECTED : 1, seed) == 0 &&
         name_table_init(&engine->origin.names, forward_on_name, config->resolve_names, seed) == 0 &&
         observer_table_init(&engine->client.observers, config->observe_max, seed) == 0 &&
         observation_table_init(&engine->client.observations, observation_count(config),
@@ -132,6 +137,7 @@ void engine_free(struct engine *engine)
     if (engine == NULL) {
         return;
     }
+    engine->origin.devices.is_over = true;
     listen_close_all(&engine->client);
     for (uint32_t i = 0; i < engine->fetch.fetches.free.used; i++) {
         transfer_cancel(&engine->fetch, &engine->fetch.fetches.slots[i]);
@@ -142,6 +148,7 @@ void engine_free(struct engine *engine)
     capture_free(&engine->context);
     names_withdraw_all(&engine->origin);
     origin_table_clear(&engine->origin.origins);
+    device_table_clear(&engine->origin.devices);
     client_table_clear(&engine->client.clients);
     source_table_clear(&engine->client.sources);
     throttle_table_clear(&engine->origin.throttles);
@@ -303,6 +310,7 @@ void engine_set_config(struct engine *engine, const struct config *config)
         }
     }
     set_sources(engine);
+    device_set_config(&engine->origin);
     stream_recheck_tokens(&engine->client);
     observations_recheck(&engine->client);
 }

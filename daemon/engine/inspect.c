@@ -208,7 +208,9 @@ static bool add_origin(const struct engine *engine, const struct origin *origin,
     uint64_t now_s = context_now_ms(&engine->context) / 1000;
     json_begin(out);
     json_uint(out, "worker", engine->context.worker_index);
-    json_text(out, "origin", address_format(&origin->address, text));
+    const struct device *device = device_at(&engine->origin, &origin->address);
+    json_text(out, "origin",
+              device != NULL ? device->name : address_format(&origin->address, text));
     json_text(out, "transport", transport_row(origin->transport)->word);
     json_uint(out, "in_flight", origin->fetches);
     json_uint(out, "outstanding", origin->window.outstanding);

@@ -21,7 +21,7 @@ struct engine;
 typedef bool inspect_fn(struct engine *engine, const char *argument, uint64_t *cursor,
                         struct json_writer *out);
 
-inspect_fn inspect_sessions, inspect_origins, inspect_upstreams;
+inspect_fn inspect_sessions, inspect_origins, inspect_upstreams, inspect_devices;
 inspect_fn inspect_exchanges, inspect_observations, inspect_why, inspect_config;
 
 /* Sources that inspect_sources() lists at most, the largest holders first. */

@@ -154,8 +154,8 @@ enum reason admit_address(struct fetch_side *side, struct asker *asker, const st
 enum reason admit_answer(struct fetch_side *side, struct asker *asker, const struct target *target,
                          uint8_t method, const struct address *source)
 {
-    if (!target->is_name) {
-        return REASON_none; /* its address was asked about as the target */
+    if (!target->is_name || (source != NULL && source->family == ADDRESS_DEVICE)) {
+        return REASON_none; /* its address was asked about as the target; a device has none */
     }
     if (source != NULL && source->family != ADDRESS_NONE) {
         return admit_address(side, asker, target, method, source);

@@ -131,7 +131,7 @@ static bool start_ahead(struct fetch_side *side, const struct ahead *ahead,
     struct waiter none = {.calls = &no_calls};
     struct fetch *fetch;
     if (!has_room_ahead(side) ||
-        route_find(side->context.config, &from->target, &hop, &recipe.route) != REASON_none ||
+        route_take(side, &from->target, &hop, &recipe.route) != REASON_none ||
         fetch_make(side, &recipe, &none, &fetch) != REASON_none) {
         return false;
     }

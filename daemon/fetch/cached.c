@@ -728,7 +728,7 @@ static enum reason find_way(struct fetch_side *side, const struct question *ques
     }
     return question->is_only_from_cache
                ? REASON_not_cached
-               : route_find(side->context.config, question->target, &finding->hop, &finding->route);
+               : route_take(side, question->target, &finding->hop, &finding->route);
 }
 
 enum reason question_look(struct fetch_side *side, const struct question *question,

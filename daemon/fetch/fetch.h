@@ -134,6 +134,7 @@ struct fetch {
     bool is_ahead;            /* of a block that no client has asked for yet (fetch/ahead.h) */
     uint32_t ahead_until;     /* NUM of the last block to be fetched ahead; 0: none */
     bool is_safe;             /* the method is: GET or FETCH */
+    bool went_on;             /* it was sent again over another session of its device */
     bool may_stay_unanswered; /* as in struct fetch_recipe, */
     bool asks_for_block;      /* and this */
     uint16_t not_local;       /* as in struct request_options */

@@ -4,6 +4,7 @@
 #include "cache/freshness.h"
 #include "coap/block.h"
 #include "coap/option.h"
+#include "conf/device.h"
 #include "context/faults.h"
 #include "fetch/admit.h"
 #include "fetch/group.h"
@@ -252,6 +253,12 @@ static void forward_on_response(struct origin_side *below, struct sending *sendi
 /* --- what comes of it --------------------------------------------------- */
 
 /*
+ * Send to its origin server, or wait for the window. If @p is_new, that server is chosen now: the
+ * first candidate, from the present one on, that can be asked from here.
+ */
+static void enqueue(struct fetch_side *side, struct fetch *fetch, bool is_new);
+
+/*
  * The candidate address failed for @p reason: try the next one, or end.
  *
  * @param text diagnostic payload; NULL or "": the reason's own.
@@ -295,6 +302,22 @@ static void forward_on_redirect(struct origin_side *below, struct sending *sendi
     redirect_follow(fetch_side_of(below), fetch_of_sending(sending), cri);
 }
 
+/*
+ * Its session has ended, and another one is there: what does the same again as once (RFC 7252
+ * section 5.1, RFC 8132) is sent over that one, and nothing twice.
+ */
+static bool may_go_on(const struct fetch_side *side, const struct fetch *fetch, enum reason reason)
+{
+    uint8_t method = fetch->sending.datagram[1];
+    bool is_repeatable =
+        fetch->is_safe || method == CODE_PUT || method == CODE_DELETE || method == CODE_IPATCH;
+    const struct address *address = &fetch->candidates[fetch->candidate];
+    const struct device *device = fetch->hop.is_device ? device_at(&side->origin, address) : NULL;
+    return reason == REASON_device_gone && device != NULL && device->line.owner != NULL &&
+           fetch->sending.line != device->lines && is_repeatable && !fetch->went_on &&
+           (fetch->state == FETCH_sent || fetch->state == FETCH_acknowledged);
+}
+
 static void forward_on_failure(struct origin_side *below, struct sending *sending,
                                enum reason reason, const char *text)
 {
@@ -302,6 +325,13 @@ static void forward_on_failure(struct origin_side *below, struct sending *sendin
     struct fetch *fetch = fetch_of_sending(sending);
     if (transport_has_session(sending->scheme->transport) && fetch_lost(side, fetch)) {
         return; /* it is registered again (RFC 8323 section 7.4) */
+    }
+    if (may_go_on(side, fetch, reason)) {
+        fetch->went_on = true;
+        trail_event(&side->context, fetch->trail, EVENT_another_session, 0);
+        sending_take_back(&side->origin, sending);
+        enqueue(side, fetch, false);
+        return;
     }
     forward_failed(side, fetch, reason, text);
 }
@@ -411,15 +441,12 @@ const struct sending_calls forward_calls = {
 
 /* --- where to ----------------------------------------------------------- */
 
-/*
- * Send to its origin server, or wait for the window. If @p is_new, that server is chosen now: the
- * first candidate, from the present one on, that can be asked from here.
- */
 static void enqueue(struct fetch_side *side, struct fetch *fetch, bool is_new)
 {
     fetch_set_state(side, fetch, FETCH_queued);
     timer_cancel(&side->context.wheel, &fetch->timer);
     fetch->sending.scheme = fetch->hop.scheme;
+    fetch->sending.is_device = fetch->hop.is_device;
     enum reason reason = REASON_none;
     while (is_new &&
            (reason = sending_choose(&side->origin, &fetch->sending,
@@ -584,9 +611,36 @@ static void ask_for_name(struct fetch_side *side, struct fetch *fetch)
     }
 }
 
+/* The session that a device has opened may be another one than last time. */
+static void start_to_device(struct fetch_side *side, struct fetch *fetch)
+{
+    struct next_hop hop;
+    const struct config_route *route;
+    const struct bytes name = target_below(&fetch->target, side->context.config->devices_zone);
+    enum reason reason =
+        fetch->is_group ? REASON_option_unknown : route_take(side, &fetch->target, &hop, &route);
+    if (reason == REASON_none && !device_address(&side->origin, name, &fetch->candidates[0])) {
+        reason = REASON_proxy_busy;
+    }
+    if (reason != REASON_none) {
+        fetch_fail(side, fetch, reason, NULL);
+        return;
+    }
+    fetch->hop.scheme = hop.scheme;
+    fetch->candidate = 0;
+    fetch->candidate_count = 1;
+    if (fetch->sending.origin != NULL) {
+        try_again(side, fetch);
+    } else {
+        enqueue(side, fetch, true);
+    }
+}
+
 void forward_start(struct fetch_side *side, struct fetch *fetch)
 {
-    if (fetch->hop.is_name) {
+    if (fetch->hop.is_device) {
+        start_to_device(side, fetch);
+    } else if (fetch->hop.is_name) {
         ask_for_name(side, fetch);
     } else {
         forward_with_addresses(side, fetch, &fetch->hop.address, 1);

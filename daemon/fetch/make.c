@@ -620,7 +620,7 @@ enum reason fetch_make_alone(struct fetch_side *side, const struct fetch *from,
     struct next_hop hop;
     struct cached_lookup lookup;
     struct message message = {0};
-    enum reason reason = route_find(side->context.config, &from->target, &hop, &own.route);
+    enum reason reason = route_take(side, &from->target, &hop, &own.route);
     /* What makes two requests equal is the same in this one's. */
     (void)message_decode(from->sending.datagram, from->sending.datagram_len, &message);
     message.options = recipe->message->options;
@@ -647,7 +647,7 @@ enum reason fetch_start_own(struct fetch_side *side, const struct fetch_recipe *
     own.is_own = true;
     own.mirrors_non = false;
     own.asks_for_block = false;
-    enum reason reason = route_find(side->context.config, recipe->target, &hop, &own.route);
+    enum reason reason = route_take(side, recipe->target, &hop, &own.route);
     if (reason != REASON_none) {
         return reason;
     }

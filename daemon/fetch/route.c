@@ -2,6 +2,8 @@
 #include "fetch/route.h"
 
 #include "base/escape.h"
+#include "conf/device.h"
+#include "fetch/side.h"
 #include "policy/pattern.h"
 
 #include <stdio.h>
@@ -57,9 +59,27 @@ static struct next_hop parent_of(const struct config *config, const struct confi
     };
 }
 
+/* A name in devices.zone is a device's or nobody's: it is not looked up, and not passed on. */
+static enum reason find_device(const struct config *config, const struct target *target,
+                               struct bytes name, struct next_hop *ret_hop)
+{
+    *ret_hop = straight(target);
+    ret_hop->is_device = true;
+    return target->scheme->number == CRI_SCHEME_COAP &&
+                   target->port == target->scheme->default_port &&
+                   config_device_find(config, name) != NULL
+               ? REASON_none
+               : REASON_device_unknown;
+}
+
 enum reason route_find(const struct config *config, const struct target *target,
                        struct next_hop *ret_hop, const struct config_route **ret_route)
 {
+    const struct bytes device = target_below(target, config->devices_zone);
+    if (device.len > 0) {
+        *ret_route = NULL;
+        return find_device(config, target, device, ret_hop);
+    }
     const struct config_route *route = first_match(config, target);
     *ret_route = route;
     if (route != NULL && route->kind == ROUTE_KIND_REFUSE) {
@@ -77,9 +97,27 @@ enum reason route_find(const struct config *config, const struct target *target,
                : REASON_scheme_unsupported;
 }
 
+enum reason route_take(const struct fetch_side *side, const struct target *target,
+                       struct next_hop *ret_hop, const struct config_route **ret_route)
+{
+    const struct config *config = side->context.config;
+    enum reason reason = route_find(config, target, ret_hop, ret_route);
+    if (reason == REASON_none && ret_hop->is_device) {
+        const struct device *device =
+            device_named(&side->origin, target_below(target, config->devices_zone));
+        enum transport transport =
+            device != NULL && device->line.owner != NULL ? device->line.transport : TRANSPORT_DTLS;
+        const struct scheme *scheme =
+            config_scheme_by_number(config, transport_row(transport)->number);
+        ret_hop->scheme = scheme != NULL ? scheme : ret_hop->scheme;
+    }
+    return reason;
+}
+
 bool route_is_to_parent(const struct config *config, const struct target *target)
 {
-    const struct config_route *route = first_match(config, target);
+    const struct config_route *route =
+        target_below(target, config->devices_zone).len > 0 ? NULL : first_match(config, target);
     return route != NULL && route->kind == ROUTE_KIND_PARENT;
 }
 

@@ -22,6 +22,7 @@
 struct next_hop {
     const struct scheme *scheme; /* its transport, and times towards it */
     bool is_parent;
+    bool is_device;         /* over the session that it has opened: the name is in devices.zone */
     bool is_name;           /* host: name; else address */
     bool has_bare_ipv6;     /* a parent that takes IPv6 addresses in Uri-Host without brackets */
     uint16_t port;          /* never 0 */
@@ -37,9 +38,19 @@ struct next_hop {
  * @param ret_hop borrows from @p target and @p config.
  * @param ret_route the section that decided, or NULL for none.
  * @return REASON_none; REASON_route_refused; REASON_scheme_unsupported where it would go
- *         straight and there is no transport for its scheme.
+ *         straight and there is no transport for its scheme; REASON_device_unknown. No route is
+ *         for a device.
  */
 enum reason route_find(const struct config *config, const struct target *target,
+                       struct next_hop *ret_hop, const struct config_route **ret_route);
+
+struct fetch_side;
+
+/**
+ * route_find() for a request that is to be sent: the scheme of the way to a device is that of its
+ * session, from which transport and times are taken.
+ */
+enum reason route_take(const struct fetch_side *side, const struct target *target,
                        struct next_hop *ret_hop, const struct config_route **ret_route);
 
 /**

@@ -52,6 +52,11 @@ struct handshake_failure;
 
 struct dtls_handler {
     /*
+     * A session is established, or was taken over from another process; nothing has come over it
+     * yet. dtls_send() may be used, also by others. NULL: no callback.
+     */
+    void (*on_open)(void *context, struct dtls_session *session);
+    /*
      * A decrypted datagram of an established session: CoAP, borrowed. The answer
      * goes through dtls_send() on the same session, at once or later. Where its path is not the
      * session's, the client is not believed to be there: only the answer may go there, by
@@ -120,6 +125,9 @@ void dtls_set_credentials(struct dtls_listener *listener, struct credentials *cr
  */
 uint32_t dtls_close_matching(struct dtls_listener *listener, peer_match_fn *is_match,
                              const void *context, const char *why);
+
+/** End this one, with close_notify if it is open; the rest as with dtls_close_matching(). */
+void dtls_close(struct dtls_session *session, const char *why);
 
 /** Encrypt and queue; dropped and counted where it cannot be. */
 void dtls_send(struct dtls_session *session, const uint8_t *data, size_t len);

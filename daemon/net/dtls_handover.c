@@ -174,7 +174,11 @@ static bool take_session(struct dtls_listener *listener, struct unpack *in,
     records_clear(&packed.records);
     dtls_count(session != NULL ? &listener->counters.taken_over
                                : &listener->counters.not_taken_over);
-    return session != NULL ? own_unpack_flight(session, in) : skip_flight(in);
+    bool was_read = session != NULL ? own_unpack_flight(session, in) : skip_flight(in);
+    if (session != NULL && listener->handler->on_open != NULL) {
+        listener->handler->on_open(listener->context, session);
+    }
+    return was_read;
 }
 
 bool dtls_take_over(struct dtls_listener *listener, struct unpack *in)

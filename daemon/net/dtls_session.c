@@ -169,6 +169,11 @@ uint32_t dtls_close_matching(struct dtls_listener *listener, peer_match_fn *is_m
     return count;
 }
 
+void dtls_close(struct dtls_session *session, const char *why)
+{
+    session_shut(session, why);
+}
+
 static void session_free(struct dtls_session *session)
 {
     struct slab *slab = &session->listener->slab;

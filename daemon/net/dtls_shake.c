@@ -206,7 +206,8 @@ static void log_established(const struct dtls_session *session)
               SSL_session_reused(ssl) == 1 ? "yes" : "no");
 }
 
-/* Of an established session: what only the handshake needed goes, with OpenSSL's memory. */
+/* Of an established session: what only the handshake needed goes, with OpenSSL's memory; the owner
+ * is told. */
 static void finish_shake(struct dtls_session *session)
 {
     struct dtls_shake *shake = session->shake;
@@ -223,6 +224,9 @@ static void finish_shake(struct dtls_session *session)
         SSL_set_app_data(shake->ssl, NULL);
         credentials_release(shake->credentials);
         shake->credentials = NULL;
+    }
+    if (session->listener->handler->on_open != NULL) {
+        session->listener->handler->on_open(session->listener->context, session);
     }
 }
 

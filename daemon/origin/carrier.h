@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Carriers: how a request gets to an origin server or parent proxy, and its answer back. A carrier
- * serves one kind of transport: datagrams (carrier_udp.c), sessions (carrier_session.c), or HTTP
- * (carrier_http.c). What they have in common is above them, in origin.c: the queue and window of
- * the origin server, what is sent to a silent one, the deadline, and who is told. A carrier only
- * sends, cancels and pings.
+ * serves one kind of transport: datagrams (carrier_udp.c), sessions (carrier_session.c), HTTP
+ * (carrier_http.c), or the sessions that devices have opened to us (carrier_device.c). What they
+ * have in common is above them, in origin.c: the queue and window of the origin server, what is
+ * sent to a silent one, the deadline, and who is told. A carrier only sends, cancels and pings.
  *
  *     fetch/  -- sending_start() -->  origin.c   -- send, cancel, ping -->  carrier  -->  net/
  *     fetch/  <-- sending_calls ----  origin.c   <-- sending_acknowledged(),          <--  net/
@@ -96,7 +96,11 @@ extern const struct carrier carrier_session;
  */
 extern const struct carrier carrier_http;
 
-/** The carrier of @p transport; static. Sessions refuse a transport that they do not have. */
+/* Devices, over the session that they have opened (origin/device.h), whatever its transport is. */
+extern const struct carrier carrier_device;
+
+/** The carrier of @p transport, of all but devices; static. Sessions refuse a transport that they
+ * do not have. */
 static inline const struct carrier *carrier_of(enum transport transport)
 {
     if (transport_is_http(transport)) {

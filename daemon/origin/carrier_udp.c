@@ -22,7 +22,8 @@ static uint16_t mid_of(const struct sending *sending)
     return (uint16_t)(sending->datagram[2] << 8 | sending->datagram[3]);
 }
 
-/* Of what is out: origin servers that share an id at a port are few, and told apart by address. */
+/* Of what is out: origin servers that share an id at a port are few, and told apart by address.
+ * Devices have keys of their own, with a bit that no port has. */
 static uint64_t key_of_request(const struct port *port, uint16_t mid)
 {
     return (uint64_t)port->family << 32 | (uint64_t)port->index << 16 | mid;
@@ -107,6 +108,11 @@ static void transmit(struct sending *sending, uint64_t now_ms)
     if (!sending->is_group) { /* a group does not respond under its address */
         silence_on_send(&sending->origin->silence, sending->datagram_len, now_ms);
     }
+    if (sending->device != NULL) {
+        const struct device_line *line = &sending->device->line;
+        (void)line->calls->send(line->owner, sending->datagram, sending->datagram_len);
+        return;
+    }
     port_send(sending->port, &sending->origin->address,
               (struct bytes){sending->datagram, sending->datagram_len}, sending);
 }
@@ -180,22 +186,29 @@ static enum carrier_result carrier_udp_send(struct origin_side *side, struct sen
         return CARRIER_WAITS;
     }
     sending->port = port;
-    sending->is_sent = true;
     sending->is_confirmable = sending->is_confirmable && !sending->is_group; /* section 8.1 */
+    carrier_udp_begin(side, sending, mid, key_of_request(port, mid));
+    transmit(sending, now_ms);
+    return CARRIER_SENT;
+}
+
+void carrier_udp_begin(struct origin_side *side, struct sending *sending, uint16_t mid,
+                       uint64_t key)
+{
+    uint64_t now_ms = context_now_ms(&side->context);
+    sending->is_sent = true;
     sending->datagram[2] = (uint8_t)(mid >> 8);
     sending->datagram[3] = (uint8_t)mid;
     if (!sending->is_confirmable) {
         sending->datagram[0] = (uint8_t)((sending->datagram[0] & 0xcfu) | MESSAGE_NON << 4);
     }
-    hash_map_add(&side->origins.requests, &sending->by_message, key_of_request(port, mid));
+    hash_map_add(&side->origins.requests, &sending->by_message, key);
     retransmission_begin(&sending->again, sending->scheme->ack_timeout,
                          sending->scheme->ack_random_factor, entropy_u64(&side->context.entropy));
     if (!sending->is_group) {
         await_timeout(side, sending, now_ms + sending->again.timeout_ms);
     }
     sending_event(side, sending, EVENT_sent, mid);
-    transmit(sending, now_ms);
-    return CARRIER_SENT;
 }
 
 static void carrier_udp_cancel(struct origin_side *side, struct sending *sending)

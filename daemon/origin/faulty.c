@@ -49,21 +49,25 @@ static void faulty_on_close(void *context, struct timer *timer, uint64_t now_ms)
     sending_failed(context, sending_of_timer(timer), REASON_origin_closed, "closed by a fault");
 }
 
-/* It has waited for long enough: no carrier but that of datagrams has it wait again. */
+/* It has waited for long enough, and does not wait again. */
 static void faulty_on_due(void *context, struct timer *timer, uint64_t now_ms)
 {
     struct origin_side *side = context;
     struct sending *sending = sending_of_timer(timer);
     if (now_ms >= sending->deadline_ms) {
         sending_timed_out(side, sending);
-    } else if (carrier_of(sending->scheme->transport)->send(side, sending) == CARRIER_FAILED) {
-        sending_failed(side, sending, sending->reason, NULL);
+        return;
+    }
+    enum carrier_result result = carrier_of_sending(sending)->send(side, sending);
+    if (result != CARRIER_SENT) {
+        sending_failed(side, sending,
+                       result == CARRIER_WAITS ? REASON_origin_busy : sending->reason, NULL);
     }
 }
 
 enum carrier_result faulty_send(struct origin_side *side, struct sending *sending)
 {
-    const struct carrier *carrier = carrier_of(sending->scheme->transport);
+    const struct carrier *carrier = carrier_of_sending(sending);
     struct fault *fault = side->origins.calls->find_fault(side, sending);
     bool is_udp = carrier == &carrier_udp;
     sending->origin->fault = fault != NULL ? (uint8_t)(fault_number(&side->context, fault) + 1) : 0;

@@ -61,7 +61,8 @@ static struct origin *origin_lookup(const struct origin_table *table, const stru
     struct hash_node *node = hash_map_find(&table->map, key);
     for (; node != NULL; node = hash_map_find_next(node)) {
         struct origin *origin = HASH_ENTRY(node, struct origin, node);
-        if (origin->transport == transport && address_equal(&origin->address, address)) {
+        bool is_there = origin->transport == transport || address->family == ADDRESS_DEVICE;
+        if (is_there && address_equal(&origin->address, address)) {
             return origin;
         }
     }
@@ -139,6 +140,7 @@ struct origin *origin_get(struct origin_side *side, const struct address *addres
         metric_set(&side->context.metrics.origins_evicted, table->evicted);
     } else {
         window_limit(&origin->window, window_max(side, scheme)); /* it may have been reloaded */
+        origin->transport = scheme->transport;                   /* a device has another session */
     }
     if (origin->lifetime_ms < scheme->exchange_lifetime) {
         origin->lifetime_ms = scheme->exchange_lifetime;
@@ -344,10 +346,10 @@ static void probe_wait(struct origin_side *side, struct origin *origin);
 /* One half of the rate is for Pings while something waits: requests get the other one. */
 #define PING_SHARE 2u
 
-/* The scheme of what waits first: origin servers have none of their own. */
-static const struct scheme *scheme_of(const struct origin *origin)
+/* What waits first has the scheme and the carrier: origin servers have none of their own. */
+static const struct sending *first_queued(const struct origin *origin)
 {
-    return HASH_ENTRY(origin->queue.first, struct sending, queued.node)->scheme;
+    return HASH_ENTRY(origin->queue.first, struct sending, queued.node);
 }
 
 static uint64_t interval_ms(const struct scheme *scheme)
@@ -373,11 +375,11 @@ static void probe_wait(struct origin_side *side, struct origin *origin)
         timer_is_set(&origin->probe_timer)) {
         return;
     }
-    const struct scheme *scheme = scheme_of(origin);
+    const struct scheme *scheme = first_queued(origin)->scheme;
     uint64_t next_ms = silence_begins_ms(&origin->silence, scheme);
     if (now_ms >= next_ms) {
         if (now_ms >= origin->ping_ms) {
-            carrier_of(origin->transport)->ping(side, origin);
+            carrier_of_sending(first_queued(origin))->ping(side, origin);
             origin->ping_ms = now_ms + interval_ms(scheme);
         }
         uint64_t until_ms = silence_until_ms(&origin->silence, scheme);
@@ -438,7 +440,7 @@ static bool send_one(struct origin_side *side, struct sending *sending)
 {
     struct origin *origin = sending->origin;
     enum carrier_result result = side->context.faults == NULL
-                                     ? carrier_of(sending->scheme->transport)->send(side, sending)
+                                     ? carrier_of_sending(sending)->send(side, sending)
                                      : faulty_send(side, sending);
     if (result == CARRIER_WAITS) {
         return false;
@@ -518,7 +520,7 @@ enum reason sending_choose(struct origin_side *side, struct sending *sending,
                            const struct address *address)
 {
     /* Sessions have sockets of their own; a host without IPv6 has none for such an address. */
-    if (carrier_of(sending->scheme->transport) == &carrier_udp &&
+    if (carrier_of_sending(sending) == &carrier_udp &&
         port_get(side, family_of(address), 0) == NULL) {
         return REASON_no_route;
     }
@@ -558,7 +560,7 @@ void sending_keep(struct origin_side *side, struct sending *sending)
 void sending_take_back(struct origin_side *side, struct sending *sending)
 {
     if (sending->scheme != NULL) {
-        carrier_of(sending->scheme->transport)->cancel(side, sending);
+        carrier_of_sending(sending)->cancel(side, sending);
     }
     timer_cancel(&side->context.wheel, &sending->timer);
     sending->stage = SENDING_AT_REST;
@@ -656,7 +658,7 @@ void sending_answered(struct origin_side *side, struct sending *sending,
     sending_settle(side, sending, true);
     if (!sending->is_kept) { /* over, as far as the origin server goes; is_sent is still of use */
         sending_keep(side, sending);
-        carrier_of(sending->scheme->transport)->cancel(side, sending);
+        carrier_of_sending(sending)->cancel(side, sending);
         sending->origin->fetches--;
         sending->origin = NULL;
     }

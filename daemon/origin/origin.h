@@ -26,6 +26,7 @@
 #include "origin/carrier.h"
 #include "origin/window.h"
 
+struct device;
 struct fault;
 struct origin_side;
 struct origin;
@@ -135,7 +136,10 @@ void origin_table_clear(struct origin_table *table);
 struct origin *origin_get(struct origin_side *side, const struct address *address,
                           const struct scheme *scheme);
 
-/** The origin server at @p address that is reached over @p transport. Borrowed; NULL: none. */
+/**
+ * The origin server at @p address that is reached over @p transport; a device whatever that is.
+ * Borrowed; NULL: none.
+ */
 struct origin *origin_find(const struct origin_table *table, const struct address *address,
                            enum transport transport);
 
@@ -189,6 +193,7 @@ struct sending {
     bool is_confirmable;  /* as CON (MSG-37); carriers without message types ignore it */
     bool is_group;        /* to a group: sent once as NON, its end is the owner's (MCAST-8) */
     bool is_kept;         /* further answers may follow the first, until it is cancelled */
+    bool is_device;       /* to a device, over the session that it has opened */
     uint64_t deadline_ms; /* of the whole request */
 
     /* For the owner to read. */
@@ -209,11 +214,14 @@ struct sending {
     struct hash_node by_message;       /* datagrams: message id of what is out */
     struct port *port;                 /* datagrams: the source port, also for the next time */
     struct upstream_request *upstream; /* sessions: what of it is on one; NULL: nothing */
-    struct web_request *web;           /* HTTP: likewise */
-    struct long_body *long_body;       /* HTTP: of which the next part is asked for, or NULL */
-    uint8_t fault_code;                /* of a lab: that it is answered with */
-    bool has_malformed;                /* something came that could not be read */
-    bool is_starting;                  /* in sending_start(): the owner sees for itself */
+    struct device *device;             /* devices: likewise, and it is in its list: */
+    struct list_node on_device;
+    uint32_t line;               /* with which of its lines */
+    struct web_request *web;     /* HTTP: likewise */
+    struct long_body *long_body; /* HTTP: of which the next part is asked for, or NULL */
+    uint8_t fault_code;          /* of a lab: that it is answered with */
+    bool has_malformed;          /* something came that could not be read */
+    bool is_starting;            /* in sending_start(): the owner sees for itself */
 };
 
 /*
@@ -286,6 +294,12 @@ void sending_take_back(struct origin_side *side, struct sending *sending);
  * sent, but none ends. Takes one that was never started.
  */
 void sending_release(struct origin_side *side, struct sending *sending);
+
+/** Its carrier; static. */
+static inline const struct carrier *carrier_of_sending(const struct sending *sending)
+{
+    return sending->is_device ? &carrier_device : carrier_of(sending->scheme->transport);
+}
 
 /* --- for carriers ------------------------------------------------------- */
 

@@ -8,6 +8,7 @@
 #include "coap/dedup.h"
 #include "context/context.h"
 #include "ops/origin_labels.h"
+#include "origin/device.h"
 #include "origin/long_body.h"
 #include "origin/names.h"
 #include "origin/origin.h"
@@ -18,6 +19,7 @@ struct origin_side {
     struct resolver *resolver; /* borrowed */
     struct name_table names;
     struct origin_table origins;
+    struct device_table devices;
     struct throttle_table throttles;
     struct upstream *upstream;           /* sessions; NULL before the first is needed */
     struct web *web;                     /* HTTP requests; likewise */
@@ -30,13 +32,20 @@ struct origin_side {
     uint8_t key_memory[CACHE_KEY_MAX];
 };
 
-/* limits.origins is less than 2^20: a bit of the slot tells that a group's port is meant. */
+/* limits.origins is less than 2^20: a bit of the slot tells that a group's port is meant, another
+ * one that it is a device, which has no ports: its line tells messages apart. */
 static inline uint64_t key_of_origin(enum key_kind kind, const struct origin *origin,
                                      const struct port *port, uint16_t mid)
 {
     uint32_t group = port->family >= PORT_GROUP_IPV4 ? UINT32_C(1) << 23 : 0;
     return key_make(kind, origin->slot | group,
                     (uint32_t)port->index << 9 | (origin->generation & 0x1ffu), mid);
+}
+
+static inline uint64_t key_of_device(enum key_kind kind, const struct origin *origin,
+                                     const struct device *device, uint16_t mid)
+{
+    return key_make(kind, origin->slot | UINT32_C(1) << 22, device->lines, mid);
 }
 
 #endif

@@ -15,6 +15,7 @@ static const char by_default[] = ACCESS_BUILTIN "default";
 static const char by_port[] = ACCESS_BUILTIN "port";
 static const char by_own_host[] = ACCESS_BUILTIN "own-host";
 static const char by_leg[] = ACCESS_BUILTIN "secure-leg";
+static const char by_device[] = ACCESS_BUILTIN "devices";
 
 /* --- clients ------------------------------------------------------------ */
 
@@ -234,11 +235,43 @@ static bool is_leg_too_weak(const struct judgement *judgement)
            !address_is_loopback(&client->address);
 }
 
+static bool is_device(const struct access *access, const struct target *target)
+{
+    return target_below(target, access->device_zone).len > 0;
+}
+
+/*
+ * A device trusts the proxy, to which it has opened a session, to let in only who is meant to be:
+ * clients on this host, and those of a rule with a pattern for its name.
+ */
+static struct access_verdict judge_device(const struct judgement *judgement)
+{
+    const struct access_request *request = judgement->request;
+    const struct access *access = judgement->access;
+    bool is_ruled = judgement->match.rule != RULE_NONE;
+    if (is_ruled &&
+        (is_by_name(&judgement->match) || !access->rules[judgement->match.rule].is_allow)) {
+        return judge_by_rule(judgement);
+    }
+    return (is_ruled || access->is_open) && request->standing != STANDING_NONE &&
+                   address_is_loopback(&request->client.address)
+               ? (struct access_verdict){.reason = REASON_none, .rule = by_device}
+               : refused_to(&request->client, by_device);
+}
+
+static struct access_verdict judge_target(const struct judgement *judgement)
+{
+    if (is_device(judgement->access, judgement->request->target)) {
+        return judge_device(judgement);
+    }
+    return judgement->match.rule == RULE_NONE ? judge_by_default(judgement)
+                                              : judge_by_rule(judgement);
+}
+
 static struct access_verdict judge(struct judgement *judgement)
 {
     find_match(judgement);
-    struct access_verdict verdict =
-        judgement->match.rule == RULE_NONE ? judge_by_default(judgement) : judge_by_rule(judgement);
+    struct access_verdict verdict = judge_target(judgement);
     if (verdict.reason != REASON_none) {
         return verdict;
     }
@@ -305,8 +338,8 @@ struct access_verdict access_check_target(const struct access *access,
         .address = target->is_name ? NULL : &target->address,
     };
     struct access_verdict verdict = judge(&judgement);
-    verdict.may_be_opened =
-        target->is_name && verdict.reason != REASON_none && access->has_address_allow;
+    verdict.may_be_opened = target->is_name && verdict.reason != REASON_none &&
+                            access->has_address_allow && !is_device(access, target);
     bool is_localhost = target->is_name && verdict.reason == REASON_none &&
                         hostname_is_localhost(target->name, target->name_len);
     return is_localhost ? check_localhost(access, request, verdict) : verdict;

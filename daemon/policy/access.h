@@ -20,6 +20,8 @@
  *     addresses (policy/ranges.h); one that allows covers only its own range.
  *   - Reserved addresses (policy/ranges.h) are opened only by a rule that allows with a
  *     range, and ports that are not CoAP's only by one that allows with a port.
+ *   - Devices (devices.zone) are for clients on loopback; a rule opens them to others only if it
+ *     matches by a name.
  *   - A client that is served only because a rule names it may only send requests that rules allow.
  *
  * An allowance by name gives way to any denial by range because otherwise the owner of an
@@ -55,10 +57,11 @@ struct access {
     const struct rule_index *admission;
     const struct access_rule *clients; /* one: policy.clients */
     const struct rule_index *clients_index;
-    bool is_open;           /* policy.targets = allow */
-    bool has_address_allow; /* some rule allows with a range */
-    bool needs_secure_leg;  /* secure targets are for secure clients */
-    bool selects_clients;   /* some rule names clients */
+    const char *device_zone; /* devices.zone; "": none */
+    bool is_open;            /* policy.targets = allow */
+    bool has_address_allow;  /* some rule allows with a range */
+    bool needs_secure_leg;   /* secure targets are for secure clients */
+    bool selects_clients;    /* some rule names clients */
     const struct port_range *ports;
     uint32_t port_count;
     const struct client_limits *limits; /* in file order */

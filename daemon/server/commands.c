@@ -374,6 +374,16 @@ static void run_upstreams(struct control_client *client, const struct control_re
     list_for(client, inspect_upstreams, "", limit);
 }
 
+static void run_devices(struct control_client *client, const struct control_request *request)
+{
+    const struct config *config = server_config(client->server);
+    char limit[96];
+
+    (void)request;
+    (void)snprintf(limit, sizeof(limit), "%zu", config->device_count);
+    list_for(client, inspect_devices, "", limit);
+}
+
 static void run_exchanges(struct control_client *client, const struct control_request *request)
 {
     const struct config *config = server_config(client->server);

@@ -55,7 +55,7 @@ struct opened_listener {
 };
 
 /* Of a text for people, which as JSON fits a line of the control socket. */
-#define RELOAD_ERROR_MAX 512
+#define RELOAD_ERROR_MAX CONFIG_ERROR_TEXT_MAX
 
 enum restart_state {
     RESTART_NONE,

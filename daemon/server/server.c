@@ -353,6 +353,9 @@ unsigned server_count_workers(const struct config *config)
     cpu_set_t processors;
     unsigned count = config->proxy_workers;
 
+    if (count == 0 && config->devices_zone[0] != '\0') {
+        return 1; /* a device and its clients share a worker */
+    }
     if (count == 0) {
         CPU_ZERO(&processors);
         int usable =

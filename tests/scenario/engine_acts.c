@@ -262,15 +262,16 @@ static const char *act_idles(struct fake_stream *stream, struct words words)
 }
 
 /* closes, moves, moves ADDRESS, reached ADDRESS, room BYTES */
-static const char *act_of_dtls(struct engine_stage *engine, struct endpoint *endpoint,
-                               struct words words)
+static const char *act_of_dtls(struct engine_stage *engine, struct actor *actor, struct words words)
 {
+    struct endpoint *endpoint = actor->end;
     const char *verb = words.at[0];
     if (strcmp(verb, "closes") == 0) {
         fake_dtls_close(endpoint->session);
         fake_net_run(0);
     } else if (strcmp(verb, "moves") == 0 && words.count == 1) {
         endpoint->session = fake_dtls_replace(endpoint->session);
+        engine_stage_establish(actor);
     } else if (strcmp(verb, "moves") == 0) {
         endpoint->moved_to = pool_format(&engine->pool, "%s", words.at[1]);
     } else if (strcmp(verb, "reached") == 0 && words.count == 2) {
@@ -393,7 +394,7 @@ const char *engine_stage_act(void *context, struct actor *actor, char **words, s
         struct endpoint *endpoint = actor->end;
         return actor->way == WAY_SESSION   ? act_of_session(actor, all)
                : endpoint->peer != NULL    ? act_of_peer(actor, all)
-               : endpoint->session != NULL ? act_of_dtls(engine, endpoint, all)
+               : endpoint->session != NULL ? act_of_dtls(engine, actor, all)
                                            : act_of_stream(actor, all);
     }
     const char *fault = engine_session_act(NULL, words, count);

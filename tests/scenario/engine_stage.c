@@ -194,17 +194,24 @@ static const char *stage_open(void *context, struct actor *actor)
     return NULL;
 }
 
+void engine_stage_establish(const struct actor *actor)
+{
+    const struct endpoint *endpoint = actor->end;
+    if (actor->identity != NULL) {
+        fake_dtls_identify(endpoint->session, actor->identity, actor->host);
+    } else if (actor->certificate != NULL) {
+        fake_dtls_certify(endpoint->session, actor->certificate);
+    }
+    fake_dtls_establish(endpoint->session);
+}
+
 static const char *stage_connect(void *context, struct actor *actor)
 {
     struct endpoint *endpoint = actor->end;
     (void)context;
     if (actor->way == WAY_DTLS) {
         endpoint->session = fake_dtls_open(endpoint->address);
-        if (actor->identity != NULL) {
-            fake_dtls_identify(endpoint->session, actor->identity, actor->host);
-        } else if (actor->certificate != NULL) {
-            fake_dtls_certify(endpoint->session, actor->certificate);
-        }
+        engine_stage_establish(actor);
         return NULL;
     }
     endpoint->stream = fake_stream_connect(transport_of(actor->way), endpoint->address);
@@ -213,6 +220,9 @@ static const char *stage_connect(void *context, struct actor *actor)
     }
     if (actor->host != NULL) {
         fake_stream_set_host(endpoint->stream, actor->host);
+    }
+    if (actor->identity != NULL) {
+        fake_stream_identify(endpoint->stream, actor->identity);
     }
     return NULL;
 }

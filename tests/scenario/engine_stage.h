@@ -57,6 +57,9 @@ void engine_stage_stop(struct engine_stage *engine);
 const char *engine_stage_listen(struct engine_stage *engine, const char *way,
                                 const struct address *address);
 
+/** Its DTLS session is open, with the identity that the scenario gives it. */
+void engine_stage_establish(const struct actor *actor);
+
 /** Whether the proxy does not let that client connect. */
 bool engine_stage_is_refused(const struct actor *actor);
 

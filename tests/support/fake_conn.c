@@ -260,6 +260,16 @@ void fake_stream_set_host(struct fake_stream *stream, const char *host)
     stream->conn.host = host;
 }
 
+void fake_stream_identify(struct fake_stream *stream, const char *psk_identity)
+{
+    const unsigned char *bytes = (const unsigned char *)psk_identity;
+    size_t len = strlen(psk_identity);
+    identity_release(stream->conn.identity);
+    stream->conn.identity = identity_new(IDENTITY_PSK, identity_name_bytes(bytes, len), NULL);
+    assert_non_null(stream->conn.identity);
+    identity_add_name(stream->conn.identity, bytes, len);
+}
+
 static void feed(struct conn *conn, const uint8_t *data, size_t len)
 {
     assert_true(len <= BYTES_MAX - conn->input_len);

@@ -20,6 +20,9 @@ struct fake_stream *fake_stream_connect(enum transport transport, const char *fr
 /** The Host field of its handshake was @p host, borrowed. */
 void fake_stream_set_host(struct fake_stream *stream, const char *host);
 
+/** The peer is who has the key of @p psk_identity: set before its CSM comes. */
+void fake_stream_identify(struct fake_stream *stream, const char *psk_identity);
+
 /** Bytes arrive, in one piece. On WebSockets: one message. */
 void fake_stream_send(struct fake_stream *stream, const char *hex);
 

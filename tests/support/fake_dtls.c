@@ -90,6 +90,12 @@ uint32_t dtls_close_matching(struct dtls_listener *listener, peer_match_fn *is_m
     return count;
 }
 
+void dtls_close(struct dtls_session *session, const char *why)
+{
+    (void)why;
+    session->is_closing = true;
+}
+
 /* Whether a record with @p len bytes in it fits the listener's datagrams; 0: any does. */
 static bool fits(const struct dtls_session *session, size_t len)
 {
@@ -265,6 +271,14 @@ void fake_dtls_certify(struct dtls_session *session, const char *name)
     if (name != NULL) {
         identity_add_name(session->identity, bytes, len);
     }
+}
+
+void fake_dtls_establish(struct dtls_session *session)
+{
+    if (session->listener->handler->on_open != NULL) {
+        session->listener->handler->on_open(session->listener->context, session);
+    }
+    fake_net_run(0);
 }
 
 struct dtls_session *fake_dtls_open(const char *from)

@@ -18,6 +18,9 @@ void fake_dtls_identify(struct dtls_session *session, const char *psk_identity,
 /** The same with a certificate that has the one name @p name; NULL: none. */
 void fake_dtls_certify(struct dtls_session *session, const char *name);
 
+/** Its handshake is done: the engine is told, once the peer is identified. */
+void fake_dtls_establish(struct dtls_session *session);
+
 /** From now on messages to the client have at most @p bytes, as it may ask (RFC 6066). */
 void fake_dtls_set_room(struct dtls_session *session, size_t bytes);
 

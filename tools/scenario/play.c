@@ -162,7 +162,8 @@ static bool read_way(const char *word, enum actor_way *ret_way)
     return false;
 }
 
-/* client|origin|web|group NAME [ADDRESS] [WAY] [psk=IDENTITY] [host=HOST] [certificate=NAME] */
+/* client|device|origin|web|group NAME [ADDRESS] [WAY] [psk=IDENTITY] [host=HOST] [certificate=NAME]
+ */
 static bool declare_actor(struct play *play, char **words, size_t count, enum actor_role role)
 {
     if (count < 2 || find_actor(play, words[1], strlen(words[1])) != NULL) {
@@ -171,6 +172,9 @@ static bool declare_actor(struct play *play, char **words, size_t count, enum ac
     struct actor *actor = add_actor(play, words[1], role);
     if (actor != NULL && strcmp(words[0], "web") == 0) {
         actor->way = WAY_WEB;
+    }
+    if (actor != NULL) {
+        actor->is_device = strcmp(words[0], "device") == 0;
     }
     for (size_t i = 2; actor != NULL && i < count; i++) {
         if (strncmp(words[i], "psk=", 4) == 0) {
@@ -476,6 +480,7 @@ static bool play_words(struct play *play, char **words, size_t count)
         const char *word;
         enum actor_role role;
     } kinds[] = {{"client", ACTOR_CLIENT},
+                 {"device", ACTOR_CLIENT},
                  {"origin", ACTOR_SERVER},
                  {"web", ACTOR_SERVER},
                  {"group", ACTOR_GROUP}};

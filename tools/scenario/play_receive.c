@@ -64,8 +64,7 @@ static bool is_plain_ack(struct play *play, struct actor *actor, const struct wi
             return true;
         }
     }
-    return actor->role != ACTOR_CLIENT &&
-           (message->mid == actor->last_sent_mid || play->stage->is_loose);
+    return play_serves(actor) && (message->mid == actor->last_sent_mid || play->stage->is_loose);
 }
 
 /* A message that came before: over real sockets it may be sent again at any time. */
@@ -310,7 +309,7 @@ static bool expect_message(struct play *play, struct actor *actor, struct wire_b
     if (is_response(message->code)) {
         return expect_response(play, actor, got, message, bytes);
     }
-    if (is_request(message->code) && actor->role != ACTOR_CLIENT) {
+    if (is_request(message->code) && play_serves(actor)) {
         return expect_request(play, actor, got, message, bytes, from);
     }
     const char *fault =
@@ -323,7 +322,7 @@ static bool expect_message(struct play *play, struct actor *actor, struct wire_b
         fault = "an Empty message was expected";
     }
     bool is_ping = message->code == 0 && message->framing == WIRE_DATAGRAM &&
-                   message->type == WIRE_CON && actor->role != ACTOR_CLIENT;
+                   message->type == WIRE_CON && play_serves(actor);
     return (fault == NULL || play_fail(play, got, fault)) &&
            expect_type(play, got, message, spec->has_type ? 0 : 15) &&
            expect_token(play, got, message->token, NULL) &&

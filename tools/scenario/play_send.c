@@ -161,7 +161,10 @@ static bool send_empty_written(struct play *play, struct actor *actor)
     uint16_t mid = spec->type == WIRE_CON || spec->type == WIRE_NON ? actor->next_mid++
                                                                     : actor->last_received_mid;
     struct exchange *exchange =
-        actor->role != ACTOR_CLIENT ? exchange_meant(play, actor, spec->label, false) : NULL;
+        play_serves(actor) ? exchange_meant(play, actor, spec->label, false) : NULL;
+    if (exchange != NULL && actor->is_device && spec->label == NULL && exchange->is_answered) {
+        exchange = NULL; /* it is a client's: about the last message */
+    }
     if (exchange == NULL && spec->label != NULL) {
         return play_fail(play, "", "no request of that name that this is about");
     }
@@ -227,7 +230,7 @@ static bool send_written_bytes(struct play *play, struct actor *actor)
     const struct spec *spec = play->spec;
     struct wire_bytes bytes;
     struct exchange *exchange =
-        actor->role != ACTOR_CLIENT ? exchange_meant(play, actor, spec->label, false) : NULL;
+        play_serves(actor) ? exchange_meant(play, actor, spec->label, false) : NULL;
     struct play_peer to = exchange != NULL ? exchange->peer : (struct play_peer){{0}};
     const char *hex = fill_in_hex(play, (const char *)spec->payload.bytes.data, exchange);
     return play_check(play, spec_hex(play->pool, hex, &bytes)) &&
@@ -254,7 +257,7 @@ bool play_send(struct play *play, struct actor *actor)
         spec->token.kind == VALUE_UNSAID) {
         return send_empty_written(play, actor);
     }
-    if (spec->code_count > 0 && is_response(spec->codes[0]) && actor->role != ACTOR_CLIENT) {
+    if (spec->code_count > 0 && is_response(spec->codes[0]) && play_serves(actor)) {
         return send_response(play, actor);
     }
     if (is_request(spec->codes[0]) && spec->code_count > 0) {

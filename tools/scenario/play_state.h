@@ -45,6 +45,12 @@ struct play {
     uint8_t *buffer; /* WIRE_MESSAGE_MAX */
 };
 
+/* Whether it gets requests and answers them. */
+static inline bool play_serves(const struct actor *actor)
+{
+    return actor->role != ACTOR_CLIENT || actor->is_device;
+}
+
 static inline bool is_request(uint8_t code)
 {
     return code != 0 && code >> 5 == 0;

@@ -46,6 +46,9 @@ static const struct doc_section sections[] = {
     {"observe",
      "Observations (RFC 7641): one registration with the origin server for all clients of a "
      "resource."},
+    {"devices",
+     "Devices that call home: origin servers that cannot be reached, and open a session with the "
+     "proxy themselves. Each has a section \"device NAME\"."},
     {"multicast", "Requests to groups."},
     {"cache", "Stored answers, and requests that wait for the same answer."},
     {"upstream",
@@ -101,6 +104,9 @@ static const struct doc_section named_sections[] = {
      "is about messages between the proxy and origin servers, for these targets; with client "
      "alone, about messages between clients and the proxy; with both, about messages to origin "
      "servers on behalf of these clients. Every worker counts messages by itself."},
+    {"device", "A device that calls home: over the session that a client has opened which "
+               "authenticates with one of these, requests for coap://NAME.ZONE go to it, with "
+               "devices.zone as ZONE. Letters, digits and hyphens may be in NAME."},
     {NULL, NULL},
 };
 

@@ -203,6 +203,20 @@ static const struct bad bad_files[] = {
      "a.conf:4: [publish x] interface: expected interface descriptions"},
     {"[publish x]\ntarget = coap://h/s\npath = /x\ncontent-format = json\n",
      "a.conf:4: [publish x] content-format: expected numbers"},
+    {"[device x]\nidentity = a\n", "a.conf:2: [device x] identity: needs devices.zone"},
+    {"[devices]\nzone = d.example\n[device x_y]\nidentity = a\n", "a.conf:3: "},
+    {"[devices]\nzone = d.example\n[device -x]\nidentity = a\n", "a.conf:3: "},
+    {"[devices]\nzone = d.example\n[device x]\nidentity = *\n",
+     "a.conf:4: [device x] identity: a device is one that is known by name, not any"},
+    {"[devices]\nzone = d.example\n[device x]\ncertificate = a\n[device y]\nidentity = a\n"
+     "certificate = a\n",
+     "a.conf:7: [device y] certificate: another section device has this, too"},
+    {"[devices]\nzone = d..example\n",
+     "a.conf:2: [devices] zone: expected a host name, under which no other hosts are"},
+    {"[devices]\nzone = 192.0.2.1\n", "a.conf:2: [devices] zone: expected a host name"},
+    {"[devices]\nzone = localhost\n", "a.conf:2: [devices] zone: expected a host name"},
+    {"[proxy]\nworkers = 2\n[devices]\nzone = d.example\n",
+     "a.conf:4: [devices] zone: needs proxy.workers = 1"},
     {"[proxy]\nnames = a b\n", "a.conf:2: [proxy] names: expected HOST or HOST:PORT, got \"a b\""},
     {"[proxy]\nnames = a:0\n", "a.conf:2: [proxy] names: expected HOST or HOST:PORT"},
     {"[proxy]\nnames = a/b\n", "a.conf:2: [proxy] names: expected HOST or HOST:PORT"},
@@ -262,8 +276,8 @@ static void test_an_unknown_section_is_told_all_there_are(void **state)
     assert_int_equal(config_load(&source, &errors, &config), -EINVAL);
     assert_non_null(strstr(errors.text[0], "resolve, "));
     assert_non_null(strstr(errors.text[0], "include, scheme NAME, route NAME, upstream NAME, "
-                                           "access NAME, limit NAME, media NAME, publish NAME or "
-                                           "fault NAME, got \"nope\""));
+                                           "access NAME, limit NAME, media NAME, publish NAME, "
+                                           "fault NAME or device NAME, got \"nope\""));
 }
 
 static void test_a_section_is_told_what_is_near(void **state)

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Requests to devices, over the session that they have opened. On DTLS the message layer is that of
+ * plain UDP; matching is too (RFC 7252 sections 4.4 and 5.3.2), with the line in place of address
+ * and port: what comes over another device's line belongs to none of this one's requests.
+ */
+#include "conf/config.h"
+#include "origin/carrier_udp.h"
+#include "origin/device.h"
+#include "origin/side.h"
+
+/* A bit that no key of a source port has. */
+static uint64_t key_of_asked(const struct device *device, uint16_t mid)
+{
+    return UINT64_C(1) << 63 | (uint64_t)device->number << 16 | mid;
+}
+
+static bool has_messages(const struct device *device)
+{
+    return device->line.calls->take_mid != NULL;
+}
+
+/* --- sending ------------------------------------------------------------ */
+
+static void carrier_device_cancel(struct origin_side *side, struct sending *sending)
+{
+    (void)side;
+    hash_map_remove(&sending->by_message);
+    if (sending->device != NULL) {
+        list_remove(&sending->device->out, &sending->on_device);
+        sending->device = NULL;
+    }
+}
+
+static enum carrier_result fail_at_device(struct origin_side *side, struct sending *sending,
+                                          enum reason reason)
+{
+    carrier_device_cancel(side, sending);
+    timer_cancel(&side->context.wheel, &sending->timer);
+    sending->reason = reason;
+    sending->is_sent = false;
+    return CARRIER_FAILED;
+}
+
+static enum carrier_result carrier_device_send(struct origin_side *side, struct sending *sending)
+{
+    struct device *device = device_at(side, &sending->origin->address);
+    uint16_t mid = 0;
+    carrier_device_cancel(side, sending); /* what was sent before, under the same token */
+    if (device == NULL || device->line.owner == NULL) {
+        return fail_at_device(side, sending,
+                              device == NULL ? REASON_device_unknown : REASON_device_gone);
+    }
+    const struct device_line *line = &device->line;
+    if (has_messages(device) && !line->calls->take_mid(line->owner, &mid)) {
+        metric_add(&side->context.metrics.message_ids_exhausted, 1);
+        return CARRIER_WAITS;
+    }
+    sending->device = device;
+    sending->line = device->lines;
+    list_add(&device->out, &sending->on_device);
+    if (has_messages(device)) {
+        carrier_udp_begin(side, sending, mid, key_of_asked(device, mid));
+        silence_on_send(&sending->origin->silence, sending->datagram_len,
+                        context_now_ms(&side->context));
+    } else {
+        sending->again.count = 0;
+        sending->is_sent = true;
+        sending_event(side, sending, EVENT_session, 0);
+        sending_await_end(side, sending);
+    }
+    enum reason reason = line->calls->send(line->owner, sending->datagram, sending->datagram_len);
+    return reason == REASON_none ? CARRIER_SENT : fail_at_device(side, sending, reason);
+}
+
+static void send_empty_to(const struct device *device, enum message_type type, uint16_t mid)
+{
+    uint8_t empty[MESSAGE_HEADER_LEN];
+    message_write_empty(empty, type, mid);
+    (void)device->line.calls->send(device->line.owner, empty, sizeof(empty));
+}
+
+static void carrier_device_ping(struct origin_side *side, struct origin *origin)
+{
+    const struct device *device = device_at(side, &origin->address);
+    if (device == NULL || device->line.owner == NULL || !has_messages(device)) {
+        silence_on_heard(&origin->silence); /* a request will find out */
+        return;
+    }
+    if (device->line.calls->take_mid(device->line.owner, &origin->ping_mid)) {
+        metric_add(&side->context.metrics.upstream_pings, 1);
+        silence_on_send(&origin->silence, MESSAGE_HEADER_LEN, context_now_ms(&side->context));
+        send_empty_to(device, MESSAGE_CON, origin->ping_mid);
+    }
+}
+
+const struct carrier carrier_device = {
+    .send = carrier_device_send,
+    .cancel = carrier_device_cancel,
+    .ping = carrier_device_ping,
+};
+
+/* --- what comes back ---------------------------------------------------- */
+
+static struct sending *sending_of_mid(const struct origin_side *side, const struct device *device,
+                                      uint16_t mid)
+{
+    struct hash_node *node = hash_map_find(&side->origins.requests, key_of_asked(device, mid));
+    return node != NULL ? HASH_ENTRY(node, struct sending, by_message) : NULL;
+}
+
+/* The request that a response of @p device answers: sent over the line that it has now. */
+static struct sending *sending_of_token(struct origin_side *side, const struct device *device,
+                                        struct bytes token)
+{
+    struct sending *sending = side->origins.calls->by_token(side, token);
+    return sending != NULL && sending->device == device ? sending : NULL;
+}
+
+/* An ACK or a Reset, perhaps with the answer. */
+static bool take_verdict_of_device(struct origin_side *side, const struct device *device,
+                                   const struct message *message, bool truncated)
+{
+    struct sending *sending = sending_of_mid(side, device, message->mid);
+    bool is_ack = message->type == MESSAGE_ACK;
+    if (sending == NULL) {
+        return false;
+    }
+    if (message->code == CODE_EMPTY && !is_ack) {
+        silence_on_heard(&sending->origin->silence);
+        sending_failed(side, sending, REASON_origin_reset, NULL);
+    } else if (message->code == CODE_EMPTY) {
+        if (sending->stage == SENDING_OUT) {
+            sending_acknowledged(side, sending);
+        }
+    } else if (is_ack && message_is_response(message) &&
+               sending_of_token(side, device, message->token) == sending) {
+        sending_answered(side, sending, message, truncated);
+    } else {
+        metric_add(&side->context.metrics.upstream_unmatched, 1);
+    }
+    return true;
+}
+
+static bool take_separate_of_device(struct origin_side *side, const struct device *device,
+                                    const struct message *message, bool truncated)
+{
+    struct address address = {.family = ADDRESS_DEVICE, .scope = device->number};
+    const struct origin *origin = origin_find(&side->origins, &address, TRANSPORT_NONE);
+    struct sending *sending = sending_of_token(side, device, message->token);
+    bool is_con = message->type == MESSAGE_CON;
+    uint64_t now_ms = context_now_ms(&side->context);
+    struct bytes none = {0}, answer;
+    if (origin == NULL) {
+        return false;
+    }
+    uint64_t key = key_of_device(KEY_ORIGIN_RESPONSE, origin, device, message->mid);
+    bool is_repeated = is_con && dedup_find(&side->dedup, key, now_ms, &answer);
+    if (sending == NULL && !is_repeated) {
+        return false;
+    }
+    if (is_con) {
+        send_empty_to(device, MESSAGE_ACK, message->mid);
+    }
+    if (is_repeated) {
+        metric_add(&side->context.metrics.upstream_duplicate, 1);
+        return true;
+    }
+    if (is_con) {
+        dedup_add(&side->dedup, DEDUP_SAFE, key, none, now_ms, sending->scheme->exchange_lifetime);
+    }
+    sending_answered(side, sending, message, truncated);
+    return true;
+}
+
+bool device_take(struct origin_side *side, struct device *device, const struct message *message,
+                 bool truncated)
+{
+    bool is_verdict = message->type == MESSAGE_ACK || message->type == MESSAGE_RST;
+    if (!has_messages(device)) {
+        struct sending *sending = sending_of_token(side, device, message->token);
+        if (sending != NULL && message_is_response(message)) {
+            sending_answered(side, sending, message, truncated);
+        }
+        return sending != NULL;
+    }
+    if (is_verdict) {
+        return take_verdict_of_device(side, device, message, truncated);
+    }
+    return message_is_response(message) &&
+           take_separate_of_device(side, device, message, truncated);
+}

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "origin/device.h"
+
+#include "base/log.h"
+#include "conf/device.h"
+#include "origin/origin.h"
+#include "origin/side.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+int device_table_init(struct device_table *table, uint32_t capacity, uint64_t seed)
+{
+    struct device_table made = {.seed = seed};
+    if (hash_map_init(&made.by_name, capacity, seed) != 0 ||
+        hash_map_init(&made.by_number, capacity, seed) != 0) {
+        device_table_clear(&made);
+        return -ENOMEM;
+    }
+    *table = made;
+    return 0;
+}
+
+static void free_device(struct device *device)
+{
+    hash_map_remove(&device->by_name);
+    hash_map_remove(&device->by_number);
+    identity_release(device->line.identity);
+    free(device);
+}
+
+void device_table_clear(struct device_table *table)
+{
+    struct hash_node *node;
+    uint64_t cursor = 0;
+    while (table->by_number.buckets != NULL &&
+           (node = hash_map_walk(&table->by_number, &cursor)) != NULL) {
+        free_device(HASH_ENTRY(node, struct device, by_number));
+        cursor = 0;
+    }
+    hash_map_clear(&table->by_name);
+    hash_map_clear(&table->by_number);
+    *table = (struct device_table){0};
+}
+
+struct device *device_named(const struct origin_side *side, struct bytes name)
+{
+    const struct device_table *table = &side->devices;
+    struct hash_node *node =
+        hash_map_find(&table->by_name, hash_bytes(name.data, name.len, table->seed));
+    for (; node != NULL; node = hash_map_find_next(node)) {
+        struct device *device = HASH_ENTRY(node, struct device, by_name);
+        if (strlen(device->name) == name.len && memcmp(device->name, name.data, name.len) == 0) {
+            return device;
+        }
+    }
+    return NULL;
+}
+
+/* As many as there are sections at most: names come from there. */
+static struct device *get_device(struct origin_side *side, struct bytes name)
+{
+    struct device_table *table = &side->devices;
+    struct device *device = device_named(side, name);
+    if (device != NULL) {
+        return device;
+    }
+    device = calloc(1, sizeof(*device) + name.len + 1);
+    if (device == NULL) {
+        return NULL;
+    }
+    memcpy(device->name, name.data, name.len);
+    device->number = ++table->last_number;
+    hash_map_add(&table->by_name, &device->by_name, hash_bytes(name.data, name.len, table->seed));
+    hash_map_add(&table->by_number, &device->by_number, device->number);
+    return device;
+}
+
+static struct address address_of(const struct device *device)
+{
+    return (struct address){.family = ADDRESS_DEVICE, .scope = device->number};
+}
+
+bool device_address(struct origin_side *side, struct bytes name, struct address *ret_address)
+{
+    const struct device *device = get_device(side, name);
+    if (device != NULL) {
+        *ret_address = address_of(device);
+    }
+    return device != NULL;
+}
+
+struct device *device_at(const struct origin_side *side, const struct address *address)
+{
+    struct hash_node *node = address->family == ADDRESS_DEVICE
+                                 ? hash_map_find(&side->devices.by_number, address->scope)
+                                 : NULL;
+    return node != NULL ? HASH_ENTRY(node, struct device, by_number) : NULL;
+}
+
+/* --- its line -------------------------------------------------------------- */
+
+static void log_line(const struct device *device, const char *event, const char *why)
+{
+    char client[ADDRESS_TEXT_MAX], identity[IDENTITY_TEXT_MAX];
+    const struct device_line *line = &device->line;
+    if (log_is_on(LOG_INFO)) {
+        log_event(LOG_INFO, event, "device=%s client=%s identity=%s scheme=%s%s%s%s", device->name,
+                  address_format(&line->remote, client), identity_format(line->identity, identity),
+                  transport_row(line->transport)->scheme, why[0] != '\0' ? " reason=\"" : "", why,
+                  why[0] != '\0' ? "\"" : "");
+    }
+}
+
+/*
+ * What was sent over lines of before is over. Telling one may end others, and have others sent over
+ * the line that there is now, which stand behind them.
+ */
+static void end_all_before(struct origin_side *side, struct device *device)
+{
+    struct list_node *node;
+    while ((node = device->out.first) != NULL) {
+        struct sending *sending = HASH_ENTRY(node, struct sending, on_device);
+        if (sending->line == device->lines) {
+            break;
+        }
+        list_remove(&device->out, &sending->on_device);
+        sending->device = NULL;
+        hash_map_remove(&sending->by_message);
+        sending_failed(side, sending, REASON_device_gone, NULL);
+    }
+}
+
+/* It may be asked at once, whatever it owed before. */
+static void resume(struct origin_side *side, const struct device *device)
+{
+    struct address address = address_of(device);
+    struct origin *origin = origin_find(&side->origins, &address, TRANSPORT_NONE);
+    if (origin != NULL) {
+        origin_on_heard(side, origin);
+    }
+}
+
+static void drop_line(struct origin_side *side, struct device *device, const char *why)
+{
+    log_line(device, "device_closed", why);
+    identity_release(device->line.identity);
+    device->line = (struct device_line){0};
+    device->lines++;
+    metric_set(&side->context.metrics.devices, --side->devices.open_count);
+}
+
+struct device *device_open(struct origin_side *side, const struct config_device *row,
+                           const struct device_line *line)
+{
+    static const char why[] = "the device has opened another session";
+    const struct bytes name = {(const uint8_t *)row->name, strlen(row->name)};
+    struct device *device = get_device(side, name);
+    if (device == NULL) {
+        return NULL;
+    }
+    if (device->line.owner != NULL) {
+        const struct device_line older = device->line;
+        drop_line(side, device, why);
+        metric_add(&side->context.metrics.devices_replaced, 1);
+        if (older.owner != line->owner) {
+            older.calls->end(older.owner, why);
+        }
+    }
+    device->line = *line;
+    (void)identity_acquire(line->identity);
+    device->lines++;
+    device->since_ms = context_now_ms(&side->context);
+    device->heard_ms = device->since_ms;
+    metric_add(&side->context.metrics.devices_opened, 1);
+    metric_set(&side->context.metrics.devices, ++side->devices.open_count);
+    log_line(device, "device_opened", "");
+    end_all_before(side, device);
+    resume(side, device);
+    return device;
+}
+
+void device_close(struct origin_side *side, struct device *device)
+{
+    if (side->devices.is_over || device->line.owner == NULL) {
+        return;
+    }
+    drop_line(side, device, "its session has ended");
+    end_all_before(side, device);
+    resume(side, device); /* what waits need not wait for longer */
+}
+
+void device_hear(struct origin_side *side, struct device *device)
+{
+    struct address address = address_of(device);
+    struct origin *origin = origin_find(&side->origins, &address, TRANSPORT_NONE);
+    device->heard_ms = context_now_ms(&side->context);
+    if (origin != NULL && origin->silence.bytes > 0) {
+        origin_on_heard(side, origin);
+    }
+}
+
+bool device_is_asked(const struct device *device)
+{
+    for (struct list_node *node = device->out.first; node != NULL; node = node->next) {
+        if (HASH_ENTRY(node, struct sending, on_device)->stage != SENDING_AT_REST) {
+            return true;
+        }
+    }
+    return false;
+}
+
+uint32_t device_count_observed(const struct device *device)
+{
+    uint32_t count = 0;
+    for (struct list_node *node = device->out.first; node != NULL; node = node->next) {
+        const struct sending *sending = HASH_ENTRY(node, struct sending, on_device);
+        count += sending->is_kept && sending->stage == SENDING_AT_REST;
+    }
+    return count;
+}
+
+/* --- reloads --------------------------------------------------------------- */
+
+/* Whether the section that the device has its name from is there, and its session is still its. */
+static bool device_is_configured(const struct config *config, const struct device *device,
+                                 bool *ret_has_line)
+{
+    const struct bytes name = {(const uint8_t *)device->name, strlen(device->name)};
+    const struct config_device *row = config_device_find(config, name);
+    *ret_has_line = row != NULL && config_device_of(config, device->line.identity) == row;
+    return row != NULL;
+}
+
+void device_set_config(struct origin_side *side)
+{
+    struct device_table *table = &side->devices;
+    uint64_t cursor = 0;
+    struct hash_node *node;
+    while (table->by_number.buckets != NULL &&
+           (node = hash_map_walk(&table->by_number, &cursor)) != NULL) {
+        struct device *device = HASH_ENTRY(node, struct device, by_number);
+        bool has_line;
+        bool is_there = device_is_configured(side->context.config, device, &has_line);
+        if (device->line.owner != NULL && !has_line) {
+            const struct device_line line = device->line;
+            drop_line(side, device, "not in the configuration any more");
+            line.calls->end(line.owner, "its device is not in the configuration any more");
+            end_all_before(side, device);
+        }
+        if (!is_there) {
+            free_device(device);
+            cursor = 0;
+        }
+    }
+}

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Devices that call home: libcoap as the device, over DTLS (tests/support/libcoap_device.c). Over TLS
+libcoap 4.3.1 shows no ALPN, which the proxy asks for on other ports than 5684.
+
+DEV-1, DEV-2: a request goes to the device over the session that it has opened, and the device asks
+the proxy over the same one. DEV-8, DEV-9: another session takes the place, observers notice nothing.
+"""
+
+import json
+import os
+import subprocess
+
+import pytest
+
+from coap_wire import GET, PUT
+from processes import program, wait_until
+
+DEVICE = os.environ.get("LIBCOAP_DEVICE")
+KEY = "sesame"
+NAME = "coap://boiler.devices.example"
+
+pytestmark = pytest.mark.skipif(not DEVICE, reason="the tests were built without libcoap")
+
+
+class Device:
+    def __init__(self, proxy, identity="b-17"):
+        self.process = subprocess.Popen([DEVICE, "dtls", "127.0.0.1", str(proxy.port("coaps")),
+                                         identity, KEY],
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def say(self, line):
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+
+    def wait_for(self, line):
+        for got in self.process.stdout:
+            if got.strip() == line:
+                return
+        pytest.fail("the device has ended before: " + line)
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+        self.process.stdout.close()
+
+
+@pytest.fixture
+def control(tmp_path):
+    return str(tmp_path / "control")
+
+
+@pytest.fixture
+def proxy(start_proxy, tmp_path, control):
+    keys = tmp_path / "keys"
+    keys.write_text("b-17:%s\nstranger:%s\n" % (KEY.encode().hex(), KEY.encode().hex()))
+    return start_proxy("--listen", "coaps://127.0.0.1:0", "--set", "tls.psk-file=%s" % keys,
+                       "--set", "devices.zone=devices.example",
+                       "--set", "device boiler.identity=b-17", "--set", "admin.socket=%s" % control,
+                       listen=("127.0.0.1",))
+
+
+def devices(control):
+    done = subprocess.run([program("criproxyctl"), "-s", control, "--json", "devices"],
+                          capture_output=True, text=True, check=True)
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def wait_until_open(control):
+    wait_until(lambda: devices(control)[0].get("scheme") == "coaps")
+
+
+def ask(client, method=GET, payload=b""):
+    return client.ask([(35, (NAME + "/value").encode())], method=method, payload=payload)
+
+
+def test_a_device_is_asked_over_its_session(proxy, control):
+    """DEV-1, DEV-2: both ways on one session; then it is gone."""
+    assert devices(control)[0]["state"] == "gone"
+    device = Device(proxy)
+    wait_until_open(control)
+    with proxy.client() as client:
+        assert ask(client).payload == b"0"
+        assert ask(client, PUT, b"21").code == 0x44
+        assert ask(client).payload == b"21"
+        device.say("ping")
+        device.wait_for("answer 2.05")
+        assert ask(client).payload == b"21"
+        [row] = devices(control)
+        assert row["identity"] == "psk:b-17" and row["state"] == "open"
+        device.close()
+        wait_until(lambda: devices(control)[0]["state"] == "gone")
+        answer = ask(client)
+        assert answer.code == 0xa4 and answer.payload == b"device has no session"
+
+
+def test_a_stranger_is_no_device(proxy, control):
+    """DEV-1: another identity has no name."""
+    device = Device(proxy, "stranger")
+    device.wait_for("connected")
+    assert devices(control)[0]["state"] == "gone"
+    device.close()
+
+
+def test_another_session_takes_the_place(proxy, control):
+    """DEV-8: the first session ends, requests go over the second."""
+    first = Device(proxy)
+    wait_until_open(control)
+    second = Device(proxy)
+    second.say("7")
+    with proxy.client() as client:
+        wait_until(lambda: ask(client).payload == b"7")
+    first.wait_for("closed")
+    first.close()
+    second.close()
