@@ -223,17 +223,57 @@ static void on_session_open(void *context, struct dtls_session *session)
     observations_renew(side, client->device);
 }
 
+/* A device that only answers shows no address by Echo. */
+#define PROBE_AGAIN_MS 2000u
+
+/*
+ * A record of the device has come from an address where it is not believed to be, as behind a NAT
+ * that was restarted. A Ping goes there, whose Reset comes back under a message id that only the
+ * device can read: then it is there (RFC 9146 section 6).
+ *
+ * @return whether the message was that Reset
+ */
+static bool probe_path(const struct arrival *arrival, struct client *client,
+                       const struct message *message)
+{
+    struct device *device = client->device;
+    const struct udp_path *path = &arrival->datagram->path;
+    uint64_t now_ms = context_now_ms(&client->side->context);
+    uint8_t empty[MESSAGE_HEADER_LEN];
+    if (address_equal(&path->remote, &dtls_session_path(arrival->session)->remote)) {
+        return false;
+    }
+    bool is_there = address_equal(&path->remote, &device->probed.remote);
+    if (is_there && message->type == MESSAGE_RST && message->mid == device->probe_mid) {
+        device->probed.remote.family = ADDRESS_NONE;
+        dtls_believe(arrival->session, path);
+        return true;
+    }
+    if ((device->probed.remote.family == ADDRESS_NONE ||
+         now_ms - device->probe_ms >= PROBE_AGAIN_MS) &&
+        datagram_take_mid(client, &device->probe_mid)) {
+        device->probed = *path;
+        device->probe_ms = now_ms;
+        message_write_empty(empty, MESSAGE_CON, device->probe_mid);
+        dtls_send_to(arrival->session, path, empty, sizeof(empty));
+    }
+    return false;
+}
+
 /* The rest of a message that is no request: it may belong to one of ours. */
 static bool is_from_device(const struct arrival *arrival, const struct message *message)
 {
     struct client_side *side = arrival->listener->side;
-    const struct client *client = arrival->session != NULL ? known_client(arrival) : NULL;
+    struct client *client = arrival->session != NULL ? known_client(arrival) : NULL;
     if (client == NULL || client->session != arrival->session || client->device == NULL) {
         return false;
     }
     struct device *device = client->device;
     device_hear(&side->origin, device);
-    return !message_is_request(message) && client->device == device &&
+    if (message_is_request(message) || client->device != device) {
+        return false;
+    }
+    return probe_path(arrival, client, message) ||
            device_take(&side->origin, device, message, arrival->datagram->truncated);
 }
 

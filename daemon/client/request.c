@@ -314,7 +314,9 @@ static bool join_fetch(struct client_side *side, struct request *request, struct
     request->fetch = fetch;
     request->joined_id = fetch->trail->id;
     request->own = (struct own_question){
-        .deadline_ms = context_now_ms(&side->context) + side->context.config->proxy_request_timeout,
+        .deadline_ms = context_now_ms(&side->context) +
+                       side->context.config->proxy_request_timeout +
+                       (fetch->hop.is_device ? side->context.config->devices_wait : 0),
         .options = {kept, options.len},
         .block2 = recipe->additions.block2,
         .not_local = recipe->not_local,

@@ -171,8 +171,14 @@ static void stream_end_device(void *owner, const char *why)
     }
 }
 
+static void stream_ping_device(void *owner)
+{
+    stream_send_signal(owner, CODE_PING, "");
+}
+
 static const struct device_calls stream_device_calls = {
     .send = stream_send_to_device,
+    .ping = stream_ping_device,
     .end = stream_end_device,
 };
 

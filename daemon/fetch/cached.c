@@ -642,6 +642,11 @@ bool cached_help(struct fetch_side *side, const struct fetch *fetch, struct aske
     return true;
 }
 
+bool cached_can_help(struct fetch_side *side, const struct fetch *fetch)
+{
+    return find_help(side, fetch) != NULL;
+}
+
 /* --- question ----------------------------------------------------------- */
 
 /* --- may it be asked ---------------------------------------------------- */

@@ -102,6 +102,9 @@ bool cached_is_failure(uint8_t code);
 bool cached_help(struct fetch_side *side, const struct fetch *fetch, struct asker *asker,
                  struct reply *ret_reply);
 
+/** Whether cached_help() may have something, for a client that may have it; counts nothing. */
+bool cached_can_help(struct fetch_side *side, const struct fetch *fetch);
+
 /**
  * The answer as it is for a request that names @p etags, encoded options: 2.03 where the answer's
  * is among them.

@@ -303,8 +303,8 @@ static void forward_on_redirect(struct origin_side *below, struct sending *sendi
 }
 
 /*
- * Its session has ended, and another one is there: what does the same again as once (RFC 7252
- * section 5.1, RFC 8132) is sent over that one, and nothing twice.
+ * Its session has ended, and another one is there, or waited for: what does the same again as once
+ * (RFC 7252 section 5.1, RFC 8132) is sent over that one, and nothing twice.
  */
 static bool may_go_on(const struct fetch_side *side, const struct fetch *fetch, enum reason reason)
 {
@@ -313,8 +313,10 @@ static bool may_go_on(const struct fetch_side *side, const struct fetch *fetch, 
         fetch->is_safe || method == CODE_PUT || method == CODE_DELETE || method == CODE_IPATCH;
     const struct address *address = &fetch->candidates[fetch->candidate];
     const struct device *device = fetch->hop.is_device ? device_at(&side->origin, address) : NULL;
-    return reason == REASON_device_gone && device != NULL && device->line.owner != NULL &&
-           fetch->sending.line != device->lines && is_repeatable && !fetch->went_on &&
+    bool is_expected =
+        device != NULL && (device->line.owner != NULL || side->context.config->devices_wait > 0);
+    return reason == REASON_device_gone && is_expected && fetch->sending.line != device->lines &&
+           is_repeatable && !fetch->went_on &&
            (fetch->state == FETCH_sent || fetch->state == FETCH_acknowledged);
 }
 
@@ -611,6 +613,18 @@ static void ask_for_name(struct fetch_side *side, struct fetch *fetch)
     }
 }
 
+/*
+ * It may wait for its device for so long, and has its time after that; not where it would not wait,
+ * or an answer that is no longer fresh may be given in place of the device's.
+ */
+static bool expect_device(struct fetch_side *side, struct fetch *fetch)
+{
+    const struct config *config = side->context.config;
+    uint64_t until_ms = context_now_ms(&side->context) + config->devices_wait;
+    fetch->sending.deadline_ms = until_ms + config->proxy_request_timeout;
+    return config->devices_wait > 0 && !cached_can_help(side, fetch);
+}
+
 /* The session that a device has opened may be another one than last time. */
 static void start_to_device(struct fetch_side *side, struct fetch *fetch)
 {
@@ -624,6 +638,10 @@ static void start_to_device(struct fetch_side *side, struct fetch *fetch)
     }
     if (reason != REASON_none) {
         fetch_fail(side, fetch, reason, NULL);
+        return;
+    }
+    if (!device_has_line(&side->origin, &fetch->candidates[0]) && !expect_device(side, fetch)) {
+        fetch_fail(side, fetch, REASON_device_gone, NULL);
         return;
     }
     fetch->hop.scheme = hop.scheme;

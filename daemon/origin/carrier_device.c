@@ -47,6 +47,9 @@ static enum carrier_result carrier_device_send(struct origin_side *side, struct 
     struct device *device = device_at(side, &sending->origin->address);
     uint16_t mid = 0;
     carrier_device_cancel(side, sending); /* what was sent before, under the same token */
+    if (device != NULL && device->line.owner == NULL && side->context.config->devices_wait > 0) {
+        return CARRIER_WAITS; /* for the device to come back */
+    }
     if (device == NULL || device->line.owner == NULL) {
         return fail_at_device(side, sending,
                               device == NULL ? REASON_device_unknown : REASON_device_gone);

@@ -99,6 +99,12 @@ struct device *device_at(const struct origin_side *side, const struct address *a
     return node != NULL ? HASH_ENTRY(node, struct device, by_number) : NULL;
 }
 
+bool device_has_line(const struct origin_side *side, const struct address *address)
+{
+    const struct device *device = device_at(side, address);
+    return device != NULL && device->line.owner != NULL;
+}
+
 /* --- its line -------------------------------------------------------------- */
 
 static void log_line(const struct device *device, const char *event, const char *why)
@@ -148,7 +154,71 @@ static void drop_line(struct origin_side *side, struct device *device, const cha
     identity_release(device->line.identity);
     device->line = (struct device_line){0};
     device->lines++;
+    device->probed.remote.family = ADDRESS_NONE;
+    timer_cancel(&side->context.wheel, &device->timer);
     metric_set(&side->context.metrics.devices, --side->devices.open_count);
+}
+
+/* --- devices.keep-alive ------------------------------------------------------ */
+
+#define PINGS_IN_VAIN 3u
+#define PING_AGAIN_MS 10000u
+
+static void on_keep_alive(void *context, struct timer *timer, uint64_t now_ms);
+
+static void await_keep_alive(struct origin_side *side, struct device *device)
+{
+    uint32_t after_ms = side->context.config->devices_keep_alive;
+    uint64_t from_ms = device->heard_ms;
+    if (device->pings > 0) {
+        after_ms = after_ms < PING_AGAIN_MS ? after_ms : PING_AGAIN_MS;
+        from_ms = context_now_ms(&side->context);
+    }
+    if (after_ms > 0) {
+        timer_set(&side->context.wheel, &device->timer, from_ms + after_ms, on_keep_alive);
+    } else {
+        timer_cancel(&side->context.wheel, &device->timer);
+    }
+}
+
+static void end_line(struct origin_side *side, struct device *device, const char *why)
+{
+    const struct device_line line = device->line;
+    drop_line(side, device, why);
+    line.calls->end(line.owner, why);
+    end_all_before(side, device);
+    resume(side, device);
+}
+
+static void ping_device(struct origin_side *side, struct device *device)
+{
+    const struct device_line *line = &device->line;
+    uint8_t empty[MESSAGE_HEADER_LEN];
+    uint16_t mid;
+    device->pings++;
+    metric_add(&side->context.metrics.upstream_pings, 1);
+    if (line->calls->take_mid == NULL) {
+        line->calls->ping(line->owner);
+    } else if (line->calls->take_mid(line->owner, &mid)) {
+        message_write_empty(empty, MESSAGE_CON, mid);
+        (void)line->calls->send(line->owner, empty, sizeof(empty));
+    }
+}
+
+static void on_keep_alive(void *context, struct timer *timer, uint64_t now_ms)
+{
+    struct origin_side *side = context;
+    struct device *device = HASH_ENTRY(timer, struct device, timer);
+    bool is_due =
+        device->pings > 0 || now_ms - device->heard_ms >= side->context.config->devices_keep_alive;
+    if (device->pings >= PINGS_IN_VAIN) {
+        end_line(side, device, "the device does not answer pings");
+        return;
+    }
+    if (is_due) {
+        ping_device(side, device);
+    }
+    await_keep_alive(side, device);
 }
 
 struct device *device_open(struct origin_side *side, const struct config_device *row,
@@ -173,6 +243,8 @@ struct device *device_open(struct origin_side *side, const struct config_device 
     device->lines++;
     device->since_ms = context_now_ms(&side->context);
     device->heard_ms = device->since_ms;
+    device->pings = 0;
+    await_keep_alive(side, device);
     metric_add(&side->context.metrics.devices_opened, 1);
     metric_set(&side->context.metrics.devices, ++side->devices.open_count);
     log_line(device, "device_opened", "");
@@ -196,6 +268,7 @@ void device_hear(struct origin_side *side, struct device *device)
     struct address address = address_of(device);
     struct origin *origin = origin_find(&side->origins, &address, TRANSPORT_NONE);
     device->heard_ms = context_now_ms(&side->context);
+    device->pings = 0; /* the timer that is set finds out */
     if (origin != NULL && origin->silence.bytes > 0) {
         origin_on_heard(side, origin);
     }
@@ -244,10 +317,9 @@ void device_set_config(struct origin_side *side)
         bool has_line;
         bool is_there = device_is_configured(side->context.config, device, &has_line);
         if (device->line.owner != NULL && !has_line) {
-            const struct device_line line = device->line;
-            drop_line(side, device, "not in the configuration any more");
-            line.calls->end(line.owner, "its device is not in the configuration any more");
-            end_all_before(side, device);
+            end_line(side, device, "its device is not in the configuration any more");
+        } else if (device->line.owner != NULL) {
+            await_keep_alive(side, device);
         }
         if (!is_there) {
             free_device(device);

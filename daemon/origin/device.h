@@ -26,6 +26,7 @@
 #include "base/hash.h"
 #include "base/identity.h"
 #include "base/list.h"
+#include "base/timer.h"
 #include "coap/message.h"
 #include "coap/reason.h"
 #include "coap/transport.h"
@@ -41,6 +42,8 @@ struct device_calls {
     bool (*take_mid)(void *owner, uint16_t *ret_mid);
     /* Send a message, as over UDP; copied. @return REASON_none, or why it cannot be sent */
     enum reason (*send)(void *owner, const uint8_t *datagram, size_t len);
+    /* Send a Ping, where messages have no ids (RFC 8323 section 5.4). NULL: they have. */
+    void (*ping)(void *owner);
     /* Another session has the device's place: this one is to be closed for @p why, static, and is
      * the device's no more, so that device_close() is not called for it. */
     void (*end)(void *owner, const char *why);
@@ -62,12 +65,18 @@ struct device {
     uint32_t lines;              /* so far, and ends of them: tells what belongs to which */
     uint64_t since_ms, heard_ms; /* of the line: opened, and when it was heard of last */
     struct list out;             /* of struct sending: sent over the line, and may be answered */
+    struct timer timer;          /* of devices.keep-alive */
+    uint32_t pings;              /* sent since it was heard of */
+    struct udp_path probed;      /* where the line's owner has sent a Ping to, if that is not */
+    uint16_t probe_mid;          /* where the device is believed to be; no family: nowhere */
+    uint64_t probe_ms;           /* when */
     char name[];
 };
 
 struct device_table {
     struct hash_map by_name, by_number;
     uint32_t last_number, open_count;
+    uint64_t waiting_bytes; /* of messages that wait for devices to come back */
     uint64_t seed;
     bool is_over; /* the engine is being freed: nothing is told any more */
 };
@@ -88,6 +97,9 @@ bool device_address(struct origin_side *side, struct bytes name, struct address 
 /** The device with @p address; NULL: there is none any more. Borrowed. */
 struct device *device_at(const struct origin_side *side, const struct address *address);
 
+/** Whether the device with @p address has a session. */
+bool device_has_line(const struct origin_side *side, const struct address *address);
+
 /** The device with the section @p name, if it was ever heard of or asked; else NULL. Borrowed. */
 struct device *device_named(const struct origin_side *side, struct bytes name);
 
@@ -102,7 +114,10 @@ struct device *device_named(const struct origin_side *side, struct bytes name);
 struct device *device_open(struct origin_side *side, const struct config_device *row,
                            const struct device_line *line);
 
-/** Its session has ended, or is for requests no more: what was out there fails. */
+/**
+ * Its session has ended, or is for requests no more: what was out there fails, or waits for the
+ * next one.
+ */
 void device_close(struct origin_side *side, struct device *device);
 
 /** Something has come over its line. Cannot fail. */

@@ -308,14 +308,17 @@ static struct list_node *last_before(const struct origin *origin, uint32_t round
 }
 
 /* Remove from anywhere in the queue. Takes one that is not queued; the caller's afterwards. */
-static void origin_queue_remove(struct origin *origin, struct queued *queued)
+static void origin_queue_remove(struct origin_side *side, struct sending *sending)
 {
-    if (!queued->is_in) {
+    struct origin *origin = sending->origin;
+    if (!sending->queued.is_in) {
         return;
     }
-    list_remove(&origin->queue, &queued->node);
-    queued->is_in = false;
+    list_remove(&origin->queue, &sending->queued.node);
+    sending->queued.is_in = false;
     origin->queue_count--;
+    side->devices.waiting_bytes -= sending->waiting_bytes;
+    sending->waiting_bytes = 0;
 }
 
 void sending_event(struct origin_side *side, struct sending *sending, enum event_kind kind,
@@ -446,7 +449,7 @@ static bool send_one(struct origin_side *side, struct sending *sending)
         return false;
     }
     origin->queue_round = sending->queued.round;
-    origin_queue_remove(origin, &sending->queued);
+    origin_queue_remove(side, sending);
     sending->stage = SENDING_OUT;
     if (result == CARRIER_SENT && side->context.capture != NULL) {
         capture_request(side, sending);
@@ -491,10 +494,50 @@ static enum reason reason_of_waiting(const struct sending *sending, uint64_t now
                : REASON_origin_busy;
 }
 
+/* A device that sleeps: it is waited for as devices.wait says, and by as many as that allows. */
+static bool is_away(const struct origin_side *side, const struct sending *sending)
+{
+    return sending->is_device && side->context.config->devices_wait > 0 &&
+           (!device_has_line(side, &sending->origin->address) ||
+            silence_is_on(&sending->origin->silence, sending->scheme,
+                          context_now_ms(&side->context)));
+}
+
 static void on_queue_time(void *context, struct timer *timer, uint64_t now_ms)
 {
+    struct origin_side *side = context;
     struct sending *sending = HASH_ENTRY(timer, struct sending, timer);
-    sending_failed(context, sending, reason_of_waiting(sending, now_ms), NULL);
+    sending_failed(side, sending,
+                   is_away(side, sending) ? REASON_device_gone : reason_of_waiting(sending, now_ms),
+                   NULL);
+}
+
+/* Whether there is room for one more that waits for a device; then it is charged for that. */
+static bool reserve_wait(struct origin_side *side, struct sending *sending)
+{
+    const struct config *config = side->context.config;
+    uint64_t bytes = side->devices.waiting_bytes + sending->datagram_len;
+    if (sending->origin->queue_count > config->devices_wait_requests ||
+        bytes > config->devices_wait_bytes) {
+        return false;
+    }
+    sending->waiting_bytes = sending->datagram_len;
+    side->devices.waiting_bytes = bytes;
+    return true;
+}
+
+static enum reason wait_for_device(struct origin_side *side, struct sending *sending)
+{
+    uint64_t until_ms = context_now_ms(&side->context) + side->context.config->devices_wait;
+    probe_wait(side, sending->origin);
+    if (!reserve_wait(side, sending)) {
+        sending_take_back(side, sending);
+        return REASON_origin_busy;
+    }
+    sending_event(side, sending, EVENT_away, sending->origin->queue_count);
+    timer_set(&side->context.wheel, &sending->timer,
+              until_ms < sending->deadline_ms ? until_ms : sending->deadline_ms, on_queue_time);
+    return REASON_none;
 }
 
 /* The window is shut: it waits, if there is room. */
@@ -544,13 +587,16 @@ enum reason sending_start(struct origin_side *side, struct sending *sending)
     sending->is_starting = true;
     origin_resume(side, origin);
     sending->is_starting = false;
-    return queued->is_in ? wait_in_queue(side, sending) : REASON_none;
+    if (!queued->is_in) {
+        return REASON_none;
+    }
+    return is_away(side, sending) ? wait_for_device(side, sending) : wait_in_queue(side, sending);
 }
 
 void sending_keep(struct origin_side *side, struct sending *sending)
 {
     /* If it was to be asked for again, the answer has made that needless. */
-    origin_queue_remove(sending->origin, &sending->queued);
+    origin_queue_remove(side, sending);
     check_probe(side, sending->origin);
     timer_cancel(&side->context.wheel, &sending->timer);
     hash_map_remove(&sending->by_message);
@@ -566,7 +612,7 @@ void sending_take_back(struct origin_side *side, struct sending *sending)
     sending->stage = SENDING_AT_REST;
     sending->is_sent = false;
     if (sending->queued.is_in) {
-        origin_queue_remove(sending->origin, &sending->queued);
+        origin_queue_remove(side, sending);
         check_probe(side, sending->origin);
     }
     if (sending->is_outstanding) {

@@ -217,6 +217,7 @@ struct sending {
     struct device *device;             /* devices: likewise, and it is in its list: */
     struct list_node on_device;
     uint32_t line;               /* with which of its lines */
+    uint32_t waiting_bytes;      /* that it is charged for while it waits for a device */
     struct web_request *web;     /* HTTP: likewise */
     struct long_body *long_body; /* HTTP: of which the next part is asked for, or NULL */
     uint8_t fault_code;          /* of a lab: that it is answered with */
