@@ -417,10 +417,10 @@ static void send_on(struct client_side *side, struct incoming *incoming,
     }
     struct message bodiless = *incoming->message;
     bodiless.payload = (struct bytes){0};
-    recipe.message = plan == BLOCK_PLAN_TRANSFER ? &bodiless : incoming->message;
+    recipe.message = plan == BLOCK_PLAN_PASS ? incoming->message : &bodiless;
     struct problem problem = {.reason = REASON_proxy_busy};
     struct request *request = request_make(side, incoming->leg, incoming->message);
-    bool is_plain = plan != BLOCK_PLAN_TRANSFER && !question->is_registration;
+    bool is_plain = plan == BLOCK_PLAN_PASS && !question->is_registration;
     if (request != NULL) {
         problem.reason = request_ask(side, request, &recipe, is_plain);
     }
@@ -429,8 +429,9 @@ static void send_on(struct client_side *side, struct incoming *incoming,
             request_abandon(side, request);
         }
         refuse_request(side, incoming, &problem);
-    } else if (plan == BLOCK_PLAN_TRANSFER) {
-        transfer_send(&side->fetch, request->fetch, body, incoming->options.block1);
+    } else if (plan != BLOCK_PLAN_PASS) {
+        transfer_send(&side->fetch, request->fetch, body, incoming->options.block1,
+                      plan == BLOCK_PLAN_PIECE);
     } else if (is_plain) {
         if (request->joined_id == 0) {
             coalesce_open(&side->fetch, request->fetch);

@@ -9,6 +9,7 @@
 #include "coap/option.h"
 #include "fetch/transfer.h"
 #include "net/dtls.h"
+#include "origin/long_body.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -599,9 +600,37 @@ static bool is_of_assembled_body(struct client_side *side, const struct block_re
     return kept != NULL && block.num > 0;
 }
 
+/* What is put together of an upload over HTTP before it is sent on; UINT64_MAX: all of it. */
+static uint64_t joined_for_http(const struct client_side *side, const struct block_request *request)
+{
+    uint64_t bytes = long_body_part_bytes(side->context.config);
+    uint8_t code = request->message->code;
+    bool has_body =
+        code == CODE_PUT || code == CODE_POST || code == CODE_PATCH || code == CODE_IPATCH;
+    return request->is_http_hop && has_body && bytes > 0 ? bytes : UINT64_MAX;
+}
+
+/* Whether the block is behind what was put together: the carrier knows whether that is there. */
+static bool goes_on_over_http(struct client_side *side, const struct block_request *request)
+{
+    uint8_t buffer[SERVE_KEY_MAX];
+    const struct block block = block_of(request->options->block1);
+    struct bytes key = upload_key(side, request, buffer);
+    if (block_offset(&block) < joined_for_http(side, request) || key.len == 0) {
+        return false;
+    }
+    struct kept_body *kept =
+        body_find(&side->fetch.bodies, key, true, context_now_ms(&side->context));
+    bool goes_on = kept == NULL || kept->goes_on;
+    if (kept != NULL && kept->goes_on) {
+        body_forget(&side->fetch.bodies, kept);
+    }
+    return goes_on;
+}
+
 static enum block_plan assemble(struct client_side *side, const struct block_request *request,
-                                struct bytes *ret_payload, struct reply *ret_reply,
-                                enum reason *ret_reason)
+                                struct additions *additions, struct bytes *ret_payload,
+                                struct reply *ret_reply, enum reason *ret_reason)
 {
     uint8_t buffer[SERVE_KEY_MAX];
     struct block block = block_of(request->options->block1);
@@ -618,14 +647,20 @@ static enum block_plan assemble(struct client_side *side, const struct block_req
         *ret_reply = reply_refusal(side, reason, NULL);
         return BLOCK_PLAN_ANSWER;
     }
-    if (block.more) {
+    bool has_condition = options_have(request->message->options, OPTION_if_none_match);
+    if (block.num == 0) {
+        kept->has_if_none_match = has_condition;
+    }
+    kept->goes_on = block.more && kept->bytes.len >= joined_for_http(side, request);
+    if (block.more && !kept->goes_on) {
         *ret_reason = REASON_block_taken;
         *ret_reply = continue_reply(&block);
         return BLOCK_PLAN_ANSWER;
     }
     /* Kept until it expires or the next upload begins: the last block may come again. */
     *ret_payload = (struct bytes){kept->bytes.data, kept->bytes.len};
-    return BLOCK_PLAN_TRANSFER;
+    additions->adds_if_none_match = kept->has_if_none_match && !has_condition;
+    return kept->goes_on ? BLOCK_PLAN_PIECE : BLOCK_PLAN_TRANSFER;
 }
 
 /* What the proxy adds: header, token, Hop-Limit, Uri-Port, marker, and longer deltas. */
@@ -657,8 +692,13 @@ enum block_plan blocks_plan(struct client_side *side, const struct block_request
         blocks_add_block2(request, additions);
     }
     additions->etag_seed = side->fetch.bodies.seed;
-    if (has_block1 && is_of_assembled_body(side, request)) {
-        return assemble(side, request, ret_payload, ret_reply, ret_reason);
+    bool is_further = has_block1 && request->is_http_hop && goes_on_over_http(side, request);
+    if (is_further && request->is_datagram_hop) {
+        *ret_payload = message->payload;
+        return BLOCK_PLAN_PIECE; /* longer than a fetch holds */
+    }
+    if (has_block1 && !is_further && is_of_assembled_body(side, request)) {
+        return assemble(side, request, additions, ret_payload, ret_reply, ret_reason);
     }
     bool is_too_long = request->leg->kind == LEG_STREAM && request->is_datagram_hop &&
                        message->payload.len > side->context.config->block_size &&

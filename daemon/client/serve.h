@@ -78,7 +78,9 @@ bool serve_kept(struct client_side *side, const struct leg *leg,
  * more in one message than a datagram behind (large payloads, BERT) does the proxy
  * transfer the body itself.
  *
- * HTTP has no blocks: an upload to an http or https target is put together first (CH-10).
+ * HTTP has no blocks: an upload to an http or https target is put together first (CH-10), up to
+ * half of http.window. A longer one is sent on while it comes (origin/long_body.h): what has been
+ * put together so far, and then each block.
  *
  * A size of 7 (BERT) becomes 6 on datagrams.
  */
@@ -97,6 +99,7 @@ struct block_request {
 enum block_plan {
     BLOCK_PLAN_PASS,     /* forward the message, with the additions */
     BLOCK_PLAN_TRANSFER, /* hand the payload to transfer_send() */
+    BLOCK_PLAN_PIECE,    /* likewise: it is a piece of an upload over HTTP */
     BLOCK_PLAN_ANSWER,   /* it has been dealt with: give the reply */
 };
 
@@ -113,7 +116,8 @@ bool blocks_check(const struct leg *leg, const struct message *message,
  * What to do with a request that has been checked.
  *
  * @param additions   block options and Request-Tag are filled in.
- * @param ret_payload for BLOCK_PLAN_TRANSFER: the whole body; valid until the next call.
+ * @param ret_payload for BLOCK_PLAN_TRANSFER the whole body, for BLOCK_PLAN_PIECE that; valid until
+ *                    the next call.
  * @param ret_reply   for BLOCK_PLAN_ANSWER: 2.31, or words; its options and payload are
  *                    valid until the next call.
  * @param ret_reason  for BLOCK_PLAN_ANSWER: why.

@@ -33,10 +33,12 @@ struct kept_body {
     struct hash_node node;
     struct kept_body *newer, *older;
     uint64_t expires_ms;
-    uint64_t owner;      /* its client: leg_serial() */
-    bool is_upload;      /* the client is sending it; else it fetches it */
-    struct body key;     /* compared whole; the hash is only the way here */
-    struct body options; /* encoded: of the answer without Block2, or of the first block */
+    uint64_t owner;         /* its client: leg_serial() */
+    bool is_upload;         /* the client is sending it; else it fetches it */
+    bool goes_on;           /* uploads over HTTP: it has been sent, and further blocks follow it */
+    bool has_if_none_match; /* uploads: the first block, where alone it may be (RFC 7959 2.10) */
+    struct body key;        /* compared whole; the hash is only the way here */
+    struct body options;    /* encoded: of the answer without Block2, or of the first block */
     struct body bytes;
     struct body_share share; /* of these three */
     uint8_t code;            /* of the answer */

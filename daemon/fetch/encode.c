@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#define OWN_OPTIONS 16u
+#define OWN_OPTIONS 17u
 
 /*
  * The client's options that are passed on and those that are made from the
@@ -55,6 +55,7 @@ static void find_due(struct merge *merge)
     } own[OWN_OPTIONS] = {
         {OPTION_uri_host, naming->host.data != NULL},
         {OPTION_etag, additions->etag_count > 0},
+        {OPTION_if_none_match, additions->adds_if_none_match},
         {OPTION_observe, additions->has_observe},
         {OPTION_uri_port, naming->has_port},
         {OPTION_uri_path, naming->has_uri_options},
@@ -91,6 +92,9 @@ static void write_own_option(struct merge *merge, uint16_t number)
         for (size_t i = 0; i < additions->etag_count; i++) {
             message_writer_option(writer, number, additions->etags[i]);
         }
+        break;
+    case OPTION_if_none_match:
+        message_writer_option(writer, number, (struct bytes){0});
         break;
     case OPTION_observe:
         message_writer_option_uint(writer, number, additions->observe);

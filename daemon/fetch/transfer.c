@@ -24,7 +24,8 @@ struct transfer {
     struct fetch *step;   /* the request that is out; NULL between two, */
     struct waiter waiter; /* which waits for it */
     enum phase phase;
-    bool is_whole; /* over HTTP, which has no blocks: the body goes in one request */
+    bool is_whole; /* over HTTP, which has no blocks: the body goes in one request, */
+    bool is_piece; /* or this piece of it, with the client's Block1 (origin/long_body.h) */
     bool has_restarted;
     bool has_block1; /* the client's own last block, to be told in the answer: */
     uint32_t block1;
@@ -74,7 +75,7 @@ static void add_whole(const struct transfer *transfer, struct fetch_recipe *reci
 {
     message->payload = (struct bytes){0};
     recipe->body = (struct bytes){transfer->body.data, transfer->body.len};
-    recipe->additions.block1 = (struct own_option){true, false, 0};
+    recipe->additions.block1 = (struct own_option){!transfer->is_piece, false, 0};
     recipe->additions.size1 = (struct own_option){true, false, 0};
 }
 
@@ -401,7 +402,7 @@ uint64_t transfer_tag(const struct fetch_side *side, uint64_t serial, struct byt
 
 /* Send the payload of @p message, which is else the fetch's own, in blocks of a size. */
 static void upload(struct fetch_side *side, struct fetch *fetch, const struct message *message,
-                   uint8_t szx, struct bytes block1)
+                   uint8_t szx, struct bytes block1, bool is_piece)
 {
     struct bytes payload = message->payload;
     struct transfer *transfer = begin_transfer(side, fetch, UPLOADING);
@@ -409,6 +410,7 @@ static void upload(struct fetch_side *side, struct fetch *fetch, const struct me
         fetch_fail(side, fetch, REASON_proxy_busy, NULL);
         return;
     }
+    transfer->is_piece = is_piece;
     transfer->tag = transfer_tag(side, fetch->asker->serial, message->options);
     transfer->szx = szx;
     transfer->is_whole = transport_is_http(fetch->hop.scheme->transport);
@@ -426,12 +428,13 @@ static void upload(struct fetch_side *side, struct fetch *fetch, const struct me
 }
 
 void transfer_send(struct fetch_side *side, struct fetch *fetch, struct bytes payload,
-                   struct bytes block1)
+                   struct bytes block1, bool is_piece)
 {
     struct message message = {0};
     (void)message_decode(fetch->sending.datagram, fetch->sending.datagram_len, &message);
     message.payload = payload;
-    upload(side, fetch, &message, block_szx_for(side->context.config->block_size), block1);
+    upload(side, fetch, &message, block_szx_for(side->context.config->block_size), block1,
+           is_piece);
 }
 
 /* What the fetch has sent itself is over, and so is its waiting for anything else. */
@@ -454,7 +457,7 @@ void transfer_begin(struct fetch_side *side, struct fetch *fetch, const struct r
     if (reply->code == CODE(4, 13)) {
         (void)transfer_find_block(reply, OPTION_block1, &block);
         (void)message_decode(fetch->sending.datagram, fetch->sending.datagram_len, &message);
-        upload(side, fetch, &message, block.szx, (struct bytes){0});
+        upload(side, fetch, &message, block.szx, (struct bytes){0}, false);
         return;
     }
     (void)transfer_find_block(reply, OPTION_block2, &block);

@@ -26,10 +26,11 @@ struct transfer;
  * Send @p payload in blocks on behalf of @p fetch, whose own datagram has no payload
  * and no block options. May end the fetch at once.
  *
- * @param block1 the client's Block1 option where the body came in blocks; data NULL: it did not.
+ * @param block1   the client's Block1 option where the body came in blocks; data NULL: it did not.
+ * @param is_piece over HTTP: the payload is a piece of the body, which goes along with that option.
  */
 void transfer_send(struct fetch_side *side, struct fetch *fetch, struct bytes payload,
-                   struct bytes block1);
+                   struct bytes block1, bool is_piece);
 
 /** The block option @p number of @p reply. @return false where it has none. */
 bool transfer_find_block(const struct reply *reply, uint16_t number, struct block *ret_block);

@@ -169,6 +169,7 @@ static void take_out_request(struct web *web, struct web_request *request)
     list_remove(request->is_waiting ? &web->waiting : &web->requests, &request->node);
     web->paused_count -= request->is_paused;
     web->part_count -= request->has_part;
+    web->taken_count -= request->upload.is_taken;
     web->wanted_count -= request->is_wanted;
     pool->requests--;
     pool->idle_since_ms = loop_now_ms(web->loop);
@@ -220,13 +221,14 @@ struct web_request *web_send(struct web *web, const struct web_ask *ask, void *u
         free_request(web, request);
         return NULL;
     }
-    request->is_clean = true;
+    request->is_clean = !ask->body_goes_on;
     list_add(&web->requests, &request->node);
     pool->requests++;
     return request;
 }
 
-void web_next(struct web *web, struct web_request *request, void *user)
+/* Its owner has what it waited for. */
+static void want_more(struct web *web, struct web_request *request, void *user)
 {
     request->user = user;
     request->is_waiting = false;
@@ -234,6 +236,21 @@ void web_next(struct web *web, struct web_request *request, void *user)
     web->wanted_count++;
     list_remove(&web->waiting, &request->node);
     list_add(&web->requests, &request->node);
+}
+
+void web_next(struct web *web, struct web_request *request, void *user)
+{
+    want_more(web, request, user);
+}
+
+bool web_more(struct web *web, struct web_request *request, struct bytes piece, bool is_last,
+              void *user)
+{
+    bool is_given = web_upload_give(request, piece, is_last);
+    if (is_given) {
+        want_more(web, request, user);
+    }
+    return is_given;
 }
 
 void web_cancel(struct web *web, struct web_request *request)
@@ -313,6 +330,39 @@ static void tell_parts(struct web *web)
     }
 }
 
+/* The request stays, until more of its body is given. */
+static void tell_taken(struct web *web, struct web_request *request)
+{
+    request->upload.is_taken = false;
+    web->taken_count--;
+    request->is_waiting = true;
+    list_remove(&web->requests, &request->node);
+    list_add(&web->waiting, &request->node);
+    web->handler->on_taken(web->context, request->user);
+}
+
+static void tell_all_taken(struct web *web)
+{
+    while (web->taken_count > 0) {
+        struct list_node *node = web->requests.first;
+        while (!request_of_node(node)->upload.is_taken) {
+            node = node->next;
+        }
+        tell_taken(web, request_of_node(node));
+    }
+}
+
+/* The owner of a request whose body goes on is not told of its end before it gives more. */
+static void end_web_request(struct web *web, struct web_request *request, CURLcode code)
+{
+    if (request->upload.is_on && request->is_waiting) {
+        request->upload.has_ended = true;
+        request->upload.end = code;
+    } else {
+        tell_end(web, request, code);
+    }
+}
+
 /* A long body over HTTP/2 has been broken off. @return whether it is asked for again. */
 static bool ask_over_1(struct web_request *request)
 {
@@ -336,7 +386,7 @@ static bool tell_ends(struct web *web)
             (void)web_curl.easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &request);
             CURLcode code = message->data.result;
             if (!ask_over_1(request)) {
-                tell_end(web, request, code);
+                end_web_request(web, request, code);
             }
             has_told = true;
         }
@@ -373,16 +423,24 @@ static void resume_paused(struct web *web)
     }
 }
 
-/* Requests whose next part is wanted. */
+/* From the start each time: those that have ended are told so, and others may go with them. */
 static void resume_wanted(struct web *web)
 {
-    for (struct list_node *node = web->requests.first; node != NULL; node = node->next) {
-        struct web_request *request = request_of_node(node);
-        if (request->is_wanted) {
-            request->is_wanted = false;
-            web->wanted_count--;
-            (void)web_curl.easy_pause(request->easy, CURLPAUSE_CONT);
+    while (web->wanted_count > 0) {
+        struct list_node *node = web->requests.first;
+        while (!request_of_node(node)->is_wanted) {
+            node = node->next;
         }
+        struct web_request *request = request_of_node(node);
+        request->is_wanted = false;
+        web->wanted_count--;
+        if (request->upload.has_ended) {
+            tell_end(web, request, request->upload.end);
+            continue;
+        }
+        web->paused_count -= request->is_paused;
+        request->is_paused = false;
+        (void)web_curl.easy_pause(request->easy, CURLPAUSE_CONT);
     }
 }
 
@@ -416,6 +474,7 @@ uint64_t web_turn(struct web *web, uint64_t now_ms)
         }
         bool has_run = run_timers(web, now_ms);
         tell_parts(web);
+        tell_all_taken(web);
         if (!tell_ends(web) && !has_run && web->wanted_count == 0) {
             break;
         }

@@ -14,6 +14,8 @@
  *   - A long body comes in parts, if its owner wants that: after each the transfer is paused, and
  *     nothing more is read from the server, until the owner asks for the next one. HTTP/2 would go
  *     on reading megabytes for a paused stream, so the request is made once more over HTTP/1.1.
+ *   - The body of a request may go on: it is sent in chunks as its owner gives them, each when
+ *     the one before has been taken (CURL_READFUNC_PAUSE).
  *
  * All functions belong to the loop's thread. Handlers are called from web_turn() only.
  */
@@ -38,7 +40,10 @@ struct web_options {
     uint64_t bodies_bytes;           /* of all bodies being read, but for the oldest request's */
 };
 
-/* A request. Everything is borrowed for the call, but for body: until the request is over. */
+/*
+ * A request. Everything is borrowed for the call, but for body: until the request is over, unless
+ * it goes on.
+ */
 struct web_ask {
     const char *method;
     const char *url;           /* host, port and path, all encoded */
@@ -46,6 +51,7 @@ struct web_ask {
     size_t field_count;
     struct bytes body;
     bool has_body;          /* the method takes one, though it may be empty */
+    bool body_goes_on;      /* with web_more(), for a method that takes one */
     bool may_repeat;        /* a connection that dies under it leads to another one */
     struct address address; /* with the port: the only one that is connected to */
     struct upstream_credentials *credentials; /* of https; NULL: none, the handshake fails */
@@ -89,6 +95,11 @@ struct web_handler {
      * from within. It then reads nothing.
      */
     void (*on_answer)(void *context, void *user, const struct http_response *response);
+    /*
+     * What was given of a body that goes on has been taken: more of it is due, by web_more(), now
+     * or later. What the request comes to before that is told after it.
+     */
+    void (*on_taken)(void *context, void *user);
     /* The request is over without one. */
     void (*on_failure)(void *context, void *user, const struct web_failure *failure);
 };
@@ -116,6 +127,16 @@ struct web_request *web_send(struct web *web, const struct web_ask *ask, void *u
  * the next part or a failure is told with @p user.
  */
 void web_next(struct web *web, struct web_request *request, void *user);
+
+/**
+ * More of the body, after on_taken; from the next web_turn() on. What comes of it is told with
+ * @p user: on_taken, unless it is the last piece, or the end.
+ *
+ * @param piece copied; of no bytes: on_taken is called once more.
+ * @return false without memory: nothing has changed.
+ */
+bool web_more(struct web *web, struct web_request *request, struct bytes piece, bool is_last,
+              void *user);
 
 /** No handler is called for @p request, which is freed; its connection may close. */
 void web_cancel(struct web *web, struct web_request *request);

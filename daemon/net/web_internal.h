@@ -28,6 +28,18 @@ struct web_pool {
     uint64_t timer_ms;      /* when libcurl wants to be called; UINT64_MAX: not at all */
 };
 
+/* The body of a request that goes on: what of it was given, and not taken yet. */
+struct web_upload {
+    bool is_on;
+    bool is_last;   /* nothing follows */
+    bool is_dry;    /* libcurl waits for more of it, */
+    bool is_taken;  /* and this has to be told */
+    bool has_ended; /* while more of it was due, with this: */
+    CURLcode end;
+    uint8_t *data; /* its memory counts in web->body_bytes */
+    size_t len, at, capacity;
+};
+
 struct web_request {
     struct list_node node; /* of web->requests, the oldest first, or of web->waiting */
     struct web_pool *pool;
@@ -42,9 +54,10 @@ struct web_request {
     uint64_t offset; /* where in the representation the body begins */
     uint64_t skip;   /* where it is wanted from, if it has parts */
     bool has_part;   /* to be told; it is paused */
-    bool is_waiting; /* after a part was told: in web->waiting */
-    bool is_wanted;  /* the next part: to be resumed */
+    bool is_waiting; /* after a part was told, or taken: in web->waiting */
+    bool is_wanted;  /* the next part, or there is one: to be resumed */
     bool is_over_2;  /* it was HTTP/2 that had a long body: to be asked for again over 1.1 */
+    struct web_upload upload;
     uint64_t began_ms;
     bool is_secure;
     bool is_paused;
@@ -60,10 +73,12 @@ struct web {
     struct web_counters counters;
     struct list pools;
     struct list requests;
-    struct list waiting;   /* requests whose owner has a part, and has not asked for the next */
+    struct list waiting;   /* requests whose owner has a part and has not asked for the next, or has
+                              not given it */
     uint32_t paused_count; /* of them, that wait for the budget */
     uint32_t part_count;   /* that have a part to be told */
-    uint32_t wanted_count; /* whose next part is wanted */
+    uint32_t taken_count;  /* of whose body it is to be told that it has been taken */
+    uint32_t wanted_count; /* whose next part is wanted, or there */
     uint64_t body_bytes;   /* allocated for all of them */
 };
 
@@ -90,6 +105,20 @@ bool web_transfer_take_part(struct web_request *request, struct web_part *ret_pa
 
 /** Frees it, and gives it back to the budget. */
 void web_transfer_free_part(struct web *web, const struct web_part *part);
+
+/**
+ * Have the body of the request, whose handle is new, go on from the first @p piece, which is
+ * copied.
+ *
+ * @return 0, -ENOMEM.
+ */
+int web_upload_init(struct web_request *request, struct bytes piece);
+
+/** A further piece, when all before it has been taken; copied. @return false without memory */
+bool web_upload_give(struct web_request *request, struct bytes piece, bool is_last);
+
+/** Frees what it holds. Takes a request whose body does not go on. */
+void web_upload_clear(struct web *web, struct web_upload *upload);
 
 /**
  * The request as it was before it was sent, for HTTP/1.1 on a connection of its own. It has left

@@ -265,6 +265,7 @@ static bool set_fields(struct web_request *request, const struct web_ask *ask)
         }
     }
     return append_line(&request->fields, "Expect:") &&
+           (!ask->body_goes_on || append_line(&request->fields, "Transfer-Encoding: chunked")) &&
            (has_type || append_line(&request->fields, "Content-Type:")) &&
            web_curl.easy_setopt(request->easy, CURLOPT_HTTPHEADER, request->fields) == CURLE_OK;
 }
@@ -273,11 +274,13 @@ static bool set_fields(struct web_request *request, const struct web_ask *ask)
 static CURLcode set_method(CURL *easy, const struct web_ask *ask)
 {
     CURLcode code = web_curl.easy_setopt(easy, CURLOPT_HTTPGET, 1L);
-    if (ask->has_body) {
+    if (ask->has_body && !ask->body_goes_on) {
         code |= web_curl.easy_setopt(easy, CURLOPT_POST, 1L);
         code |= web_curl.easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)ask->body.len);
         code |= web_curl.easy_setopt(easy, CURLOPT_POSTFIELDS,
                                      ask->body.len > 0 ? (const char *)ask->body.data : "");
+    } else if (ask->body_goes_on) {
+        code |= web_curl.easy_setopt(easy, CURLOPT_POST, 1L);
     }
     return code | web_curl.easy_setopt(easy, CURLOPT_CUSTOMREQUEST, ask->method);
 }
@@ -388,7 +391,10 @@ int web_transfer_init(struct web_request *request, const struct web_ask *ask)
     code |= web_curl.easy_setopt(easy, CURLOPT_URL, ask->url);
     /* libcurl sends a request again whose connection turns out to be dead. */
     code |= web_curl.easy_setopt(easy, CURLOPT_FRESH_CONNECT, ask->may_repeat ? 0L : 1L);
-    return code == CURLE_OK ? 0 : -ENOMEM;
+    if (code != CURLE_OK) {
+        return -ENOMEM;
+    }
+    return ask->body_goes_on ? web_upload_init(request, ask->body) : 0;
 }
 
 void web_transfer_clear(struct web *web, struct web_request *request)
@@ -398,6 +404,7 @@ void web_transfer_clear(struct web *web, struct web_request *request)
     }
     web_curl.slist_free_all(request->fields);
     web_curl.slist_free_all(request->connect_to);
+    web_upload_clear(web, &request->upload);
     web->body_bytes -= request->body_capacity;
     free(request->body);
 }

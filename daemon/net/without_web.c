@@ -45,6 +45,17 @@ void web_next(struct web *web, struct web_request *request, void *user)
     (void)user;
 }
 
+bool web_more(struct web *web, struct web_request *request, struct bytes piece, bool is_last,
+              void *user)
+{
+    (void)web;
+    (void)request;
+    (void)piece;
+    (void)is_last;
+    (void)user;
+    return false;
+}
+
 void web_cancel(struct web *web, struct web_request *request)
 {
     (void)web;

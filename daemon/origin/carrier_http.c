@@ -156,11 +156,8 @@ static bool find_asked_block(const struct message *request, struct block *ret_bl
 /* In parts of how many bytes the answer may come; 0: whole. */
 static uint32_t part_bytes_for(const struct origin_side *side, const struct message *request)
 {
-    const struct config *config = side->context.config;
-    uint64_t bytes = config->http_window / 2;
-    bool may_have_parts = request->code == CODE_GET && poll_s_of(side, request) == 0 &&
-                          config->http_long_bodies > 0 && bytes <= config->block_body_bytes;
-    return may_have_parts ? (uint32_t)(bytes - bytes % WEB_PART_UNIT) : 0;
+    bool may_have_parts = request->code == CODE_GET && poll_s_of(side, request) == 0;
+    return may_have_parts ? (uint32_t)long_body_part_bytes(side->context.config) : 0;
 }
 
 /*
@@ -210,6 +207,105 @@ static void leave_rest(struct origin_side *side, struct sending *sending,
     sending->web = NULL;
 }
 
+/* --- long uploads -------------------------------------------------------------------- */
+
+/* A piece of a long body that the client uploads. */
+struct upload_piece {
+    uint64_t offset; /* where in the body it begins */
+    struct bytes bytes;
+    bool is_first; /* all of the body so far */
+    bool is_last;
+};
+
+/*
+ * Other uploads have no Block1 here: they have been joined. The first piece comes with the block
+ * that has made it long enough, and no later one begins as early.
+ *
+ * @return false: the request is no such piece.
+ */
+static bool find_upload_piece(const struct origin_side *side, const struct sending *sending,
+                              const struct message *request, struct upload_piece *ret_piece)
+{
+    struct bytes value;
+    if (!option_find(request->options, OPTION_block1, &value)) {
+        return false;
+    }
+    const struct block block = block_of(value);
+    uint64_t offset = block_offset(&block);
+    bool is_first =
+        sending->body.data != NULL && offset < long_body_part_bytes(side->context.config);
+    *ret_piece = (struct upload_piece){
+        .offset = is_first ? 0 : offset,
+        .bytes = sending->body.data != NULL ? sending->body : request->payload,
+        .is_first = is_first,
+        .is_last = !block.more,
+    };
+    return true;
+}
+
+/* The answer to a piece, with Block1 as it came. */
+static void tell_piece(struct origin_side *side, struct sending *sending,
+                       const struct message *request, const struct http_mapped *mapped)
+{
+    uint8_t buffer[ANSWER_OPTIONS_MAX + 8];
+    struct message_writer writer = {.buffer = buffer, .capacity = sizeof(buffer)};
+    struct option block1 = {.number = OPTION_block1};
+    (void)option_find(request->options, OPTION_block1, &block1.value);
+    message_writer_options(&writer, mapped->options, NULL, &block1);
+    const struct message answer = {.type = MESSAGE_ACK,
+                                   .code = mapped->code,
+                                   .options = {buffer, writer.len},
+                                   .payload = mapped->payload};
+    sending->is_private = mapped->is_private;
+    sending_answered(side, sending, &answer, false);
+}
+
+/* The HTTP request waits for the next block. @return false without memory */
+static bool leave_upload(struct origin_side *side, struct sending *sending,
+                         const struct message *request, const struct upload_piece *piece)
+{
+    struct carrier_way way;
+    struct http_request text;
+    char *room = NULL;
+    side->origins.calls->find_way(side, sending, &way);
+    if (sending->long_body == NULL &&
+        make_http(side, sending, request, &way, &room, &text) == REASON_none) {
+        uint64_t key = long_body_upload_key(side, request, &text, &way);
+        sending->long_body = long_body_new(&side->long_bodies, key, &way.source);
+        free(room);
+    }
+    if (sending->long_body == NULL) {
+        return false;
+    }
+    long_body_wait(side, sending->long_body, sending->web, piece->offset + piece->bytes.len);
+    sending->long_body = NULL;
+    sending->web = NULL;
+    return true;
+}
+
+static void fail_answer(struct origin_side *side, struct sending *sending, enum reason reason)
+{
+    carrier_http_cancel(side, sending);
+    sending_failed(side, sending, reason, NULL);
+}
+
+static void carrier_http_on_taken(void *context, void *user)
+{
+    struct origin_side *side = context;
+    struct sending *sending = user;
+    struct message request;
+    struct upload_piece piece;
+    note_reached(sending);
+    if (!http_request_of(sending, &request) ||
+        !find_upload_piece(side, sending, &request, &piece)) {
+        fail_answer(side, sending, REASON_internal);
+    } else if (!leave_upload(side, sending, &request, &piece)) {
+        fail_answer(side, sending, REASON_proxy_busy);
+    } else {
+        tell_piece(side, sending, &request, &(const struct http_mapped){.code = CODE(2, 31)});
+    }
+}
+
 static void tell_http(struct origin_side *side, struct sending *sending,
                       const struct http_mapped *mapped)
 {
@@ -219,12 +315,6 @@ static void tell_http(struct origin_side *side, struct sending *sending,
                                    .payload = mapped->payload};
     sending->is_private = mapped->is_private;
     sending_answered(side, sending, &answer, false);
-}
-
-static void fail_answer(struct origin_side *side, struct sending *sending, enum reason reason)
-{
-    carrier_http_cancel(side, sending);
-    sending_failed(side, sending, reason, NULL);
 }
 
 static void carrier_http_on_answer(void *context, void *user, const struct http_response *response)
@@ -249,7 +339,9 @@ static void carrier_http_on_answer(void *context, void *user, const struct http_
     }
     char *room = NULL;
     const char *url = url_of(side, sending, &request, response, &room);
-    if (go_where_it_leads(side, sending, &request, url, response)) {
+    /* What has been sent of an upload is not here any more. */
+    bool is_upload = option_find(request.options, OPTION_block1, &(struct bytes){0});
+    if (!is_upload && go_where_it_leads(side, sending, &request, url, response)) {
         free(room);
         return;
     }
@@ -275,6 +367,10 @@ static void carrier_http_on_answer(void *context, void *user, const struct http_
         leave_rest(side, sending, &request, response, etag);
     } else {
         carrier_http_cancel(side, sending);
+    }
+    if (is_upload) {
+        tell_piece(side, sending, &request, &mapped);
+        return;
     }
     tell_http(side, sending, &mapped);
 }
@@ -319,6 +415,7 @@ static void carrier_http_on_failure(void *context, void *user, const struct web_
 
 static const struct web_handler carrier_http_handler = {
     .on_answer = carrier_http_on_answer,
+    .on_taken = carrier_http_on_taken,
     .on_failure = carrier_http_on_failure,
 };
 
@@ -441,6 +538,30 @@ static bool read_on(struct origin_side *side, struct sending *sending, uint64_t 
     return sending->long_body != NULL;
 }
 
+/*
+ * A further piece of an upload, if that waits for it; the piece that it has had last comes again
+ * when the answer to it was lost.
+ */
+static enum reason send_further_piece(struct origin_side *side, struct sending *sending,
+                                      const struct upload_piece *piece, uint64_t key)
+{
+    struct bytes bytes = piece->bytes;
+    sending->long_body = long_body_take(side, key, piece->offset, &sending->web);
+    if (sending->long_body == NULL && !piece->is_last) {
+        uint64_t end = piece->offset + piece->bytes.len;
+        bytes.len = 0;
+        sending->long_body = long_body_take(side, key, end, &sending->web);
+    }
+    if (sending->long_body == NULL) {
+        return REASON_block_missing;
+    }
+    if (!web_more(side->web, sending->web, bytes, piece->is_last, sending)) {
+        carrier_http_cancel(side, sending);
+        return REASON_proxy_busy;
+    }
+    return REASON_none;
+}
+
 static enum carrier_result carrier_http_send(struct origin_side *side, struct sending *sending)
 {
     struct web *web = web_of(side);
@@ -467,6 +588,18 @@ static enum carrier_result carrier_http_send(struct origin_side *side, struct se
         free(room);
         return await_http(side, sending);
     }
+    struct upload_piece piece = {.is_first = false};
+    bool is_upload = find_upload_piece(side, sending, &message, &piece);
+    if (is_upload) {
+        uint64_t key = long_body_upload_key(side, &message, &request, &way);
+        if (piece.is_first) {
+            long_body_give_up(side, key);
+        } else {
+            free(room);
+            reason = send_further_piece(side, sending, &piece, key);
+            return reason == REASON_none ? await_http(side, sending) : fail_http(sending, reason);
+        }
+    }
     uint32_t part_bytes = part_bytes_for(side, &message);
     if (part_bytes > 0 && offset > side->context.config->block_body_bytes) {
         free(room);
@@ -480,7 +613,8 @@ static enum carrier_result carrier_http_send(struct origin_side *side, struct se
         .field_count = join_fields(&request, &way, fields),
         .body = sending->body.data != NULL ? sending->body : message.payload,
         .has_body = request.takes_body,
-        .may_repeat = request.is_idempotent,
+        .body_goes_on = is_upload,
+        .may_repeat = request.is_idempotent && !is_upload,
         .address = sending->origin->address,
         .credentials = way.credentials,
         .shows_certificate = way.shows_certificate,

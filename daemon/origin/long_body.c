@@ -2,6 +2,8 @@
 #include "origin/long_body.h"
 
 #include "coap/http_request.h"
+#include "coap/option.h"
+#include "conf/config.h"
 #include "net/web.h"
 #include "origin/carrier.h"
 #include "origin/side.h"
@@ -34,12 +36,19 @@ void long_bodies_clear(struct long_bodies *bodies)
     account_book_clear(&bodies->book);
 }
 
+uint64_t long_body_part_bytes(const struct config *config)
+{
+    uint64_t bytes = config->http_window / 2;
+    bool has_parts = config->http_long_bodies > 0 && bytes <= config->block_body_bytes;
+    return has_parts ? bytes - bytes % WEB_PART_UNIT : 0;
+}
+
 /* --- whose, and of what --------------------------------------------------------------- */
 
 /* Fields that may differ between requests for parts of one body. */
 static bool is_of_one_request(const char *field)
 {
-    static const char *const names[] = {"If-None-Match:", "Max-Forwards:", "Via:"};
+    static const char *const names[] = {"If-Match:", "If-None-Match:", "Max-Forwards:", "Via:"};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         if (strncasecmp(field, names[i], strlen(names[i])) == 0) {
             return true;
@@ -53,14 +62,11 @@ static uint64_t add_to_key(uint64_t key, const char *text)
     return hash_bytes((const uint8_t *)text, strlen(text), key);
 }
 
-uint64_t long_body_key(const struct origin_side *side, const struct sending *sending,
-                       const struct http_request *request, const struct carrier_way *way)
+/* Of the request, whatever it is sent to. */
+static uint64_t key_of_http_request(uint64_t key, const struct http_request *request,
+                                    const struct carrier_way *way)
 {
-    const struct address *address = &sending->origin->address;
-    char place[ADDRESS_TEXT_MAX];
-    uint64_t key = hash_mix(side->changes->seed, way->client);
-    key = add_to_key(key, address_format(address, place));
-    key = add_to_key(key, request->method);
+    key = add_to_key(hash_mix(key, way->client), request->method);
     key = add_to_key(key, request->url);
     for (size_t i = 0; i < request->field_count; i++) {
         key = is_of_one_request(request->fields[i]) ? key : add_to_key(key, request->fields[i]);
@@ -69,6 +75,30 @@ uint64_t long_body_key(const struct origin_side *side, const struct sending *sen
         key = add_to_key(key, way->lines[i]);
     }
     return hash_mix(key, way->shows_certificate ? 2 : 1);
+}
+
+uint64_t long_body_key(const struct origin_side *side, const struct sending *sending,
+                       const struct http_request *request, const struct carrier_way *way)
+{
+    char place[ADDRESS_TEXT_MAX];
+    uint64_t key =
+        add_to_key(side->changes->seed, address_format(&sending->origin->address, place));
+    return key_of_http_request(key, request, way);
+}
+
+uint64_t long_body_upload_key(const struct origin_side *side, const struct message *message,
+                              const struct http_request *request, const struct carrier_way *way)
+{
+    uint64_t key = side->changes->seed;
+    struct option_iter iter;
+    struct option option;
+    option_iter_init(&iter, message->options);
+    while (option_iter_next(&iter, &option)) {
+        if (option.number == OPTION_request_tag) {
+            key = hash_bytes(option.value.data, option.value.len, key);
+        }
+    }
+    return key_of_http_request(key, request, way);
 }
 
 /* --- waiting for the client ---------------------------------------------------------------- */
@@ -176,4 +206,13 @@ struct long_body *long_body_take(struct origin_side *side, uint64_t key, uint64_
         }
     }
     return NULL;
+}
+
+void long_body_give_up(struct origin_side *side, uint64_t key)
+{
+    struct hash_node *node = NULL;
+    while (side->long_bodies.waiting > 0 &&
+           (node = hash_map_find(&side->long_bodies.map, key)) != NULL) {
+        give_up_body(side, HASH_ENTRY(node, struct long_body, by_key));
+    }
 }

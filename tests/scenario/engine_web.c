@@ -216,6 +216,30 @@ static const char *act_of_http_client(struct engine_stage *engine, struct endpoi
 
 /* --- origin servers -------------------------------------------------------- */
 
+/* What follows is about the request of that label. */
+static void choose_web(const struct engine_stage *engine, const char *label)
+{
+    for (size_t i = 0; i < WEB_LABELS_MAX && i < engine->web_label_count; i++) {
+        if (strcmp(engine->web_labels[i], label) == 0) {
+            fake_web_choose(engine->web_numbers[i]);
+        }
+    }
+}
+
+/* "text" [@name], or nothing: what has come of a body that goes on. */
+static const char *expect_more(struct engine_stage *engine, bool is_last, struct http_words words)
+{
+    const char *text;
+    bool has_ended;
+    if (words.count == 3) {
+        choose_web(engine, words.at[2]);
+    }
+    if (words.count < 2 || !fake_web_take_more(&text, &has_ended)) {
+        return "the request is over";
+    }
+    return has_ended == is_last ? check_text(engine, words.at[1], text) : "more is due, or not";
+}
+
 /* METHOD URL [NAME=VALUE]... ["body"], or nothing */
 static const char *expect_web(struct engine_stage *engine, const char *address,
                               struct http_words words)
@@ -225,6 +249,9 @@ static const char *expect_web(struct engine_stage *engine, const char *address,
     bool has_come = fake_web_take(&line, &fields, &body);
     if (strcmp(words.at[0], "nothing") == 0) {
         return has_come ? pool_format(&engine->pool, "nothing was expected: %s", line) : NULL;
+    }
+    if (!has_come && (strcmp(words.at[0], "more") == 0 || strcmp(words.at[0], "last") == 0)) {
+        return expect_more(engine, words.at[0][0] == 'l', words);
     }
     if (!has_come || words.count < 2) {
         return "no request has come";
@@ -241,16 +268,6 @@ static const char *expect_web(struct engine_stage *engine, const char *address,
         engine->web_numbers[engine->web_label_count++ % WEB_LABELS_MAX] = fake_web_number();
     }
     return check_message(engine, rest, fields, fields + strlen(fields), body);
-}
-
-/* What follows is about the request of that label. */
-static void choose_web(const struct engine_stage *engine, const char *label)
-{
-    for (size_t i = 0; i < WEB_LABELS_MAX && i < engine->web_label_count; i++) {
-        if (strcmp(engine->web_labels[i], label) == 0) {
-            fake_web_choose(engine->web_numbers[i]);
-        }
-    }
 }
 
 /* STATUS [NAME=VALUE]... ["body"] [@name] */
@@ -318,6 +335,15 @@ const char *engine_web_act(struct engine_stage *engine, struct actor *actor, cha
     }
     if (strcmp(words[0], "cancelled") == 0) { /* what it was asked was taken back */
         return fake_web_count() == 0 ? NULL : "a request is still wanted";
+    }
+    if (count == 2 && strcmp(words[1], "reading") == 0) {
+        fake_web_hold(true);
+        return strcmp(words[0], "stops") == 0 ? NULL : "stops reading";
+    }
+    if (count == 2 && strcmp(words[1], "on") == 0) {
+        fake_web_hold(false);
+        fake_net_run(0);
+        return strcmp(words[0], "reads") == 0 ? NULL : "reads on";
     }
     if (strcmp(words[0], "fails") == 0 && count > 1) {
         return fail_web(engine, rest);

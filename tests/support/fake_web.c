@@ -14,6 +14,8 @@
 
 struct web_request {
     bool is_used, is_seen, is_due, is_failure;
+    bool goes_on, has_piece; /* its body: more of it is due, there is some that was not taken */
+    size_t looked_at;        /* of what was sent */
     uint64_t serial;
     void *user;
     char line[TEXT_MAX];
@@ -39,6 +41,7 @@ static struct web_request requests[REQUESTS_MAX];
 static struct web_request *current;
 static uint64_t serial;
 static unsigned clients;
+static bool is_held; /* nothing more of bodies is taken */
 
 int web_new(struct loop *loop, const struct web_options *options, const struct web_handler *handler,
             void *context, struct web **ret_web)
@@ -52,6 +55,7 @@ int web_new(struct loop *loop, const struct web_options *options, const struct w
     if (clients++ == 0) {
         memset(requests, 0, sizeof(requests));
         current = NULL;
+        is_held = false;
     }
     *ret_web = web;
     return 0;
@@ -112,7 +116,24 @@ struct web_request *web_send(struct web *web, const struct web_ask *ask, void *u
     if (request->sent_len > 0 && ask->body.data != NULL) {
         memcpy(request->sent, ask->body.data, request->sent_len);
     }
+    request->goes_on = request->has_piece = ask->body_goes_on;
     return request;
+}
+
+bool web_more(struct web *web, struct web_request *request, struct bytes piece, bool is_last,
+              void *user)
+{
+    (void)web;
+    assert_true(request->is_used && request->goes_on && !request->has_piece);
+    assert_true(piece.len < BODY_MAX - request->sent_len);
+    if (piece.len > 0) {
+        memcpy(request->sent + request->sent_len, piece.data, piece.len);
+    }
+    request->sent_len += piece.len;
+    request->user = user;
+    request->goes_on = !is_last;
+    request->has_piece = true;
+    return true;
 }
 
 void web_next(struct web *web, struct web_request *request, void *user)
@@ -195,8 +216,13 @@ uint64_t web_turn(struct web *web, uint64_t now_ms)
     do {
         has_told = false;
         for (struct web_request *request = requests; request < requests + REQUESTS_MAX; request++) {
-            if (request->is_used && request->is_due) {
+            bool may_be_told = !request->goes_on || request->has_piece;
+            if (request->is_used && request->is_due && may_be_told) {
                 tell_web(web, request);
+                has_told = true;
+            } else if (request->is_used && request->goes_on && request->has_piece && !is_held) {
+                request->has_piece = false;
+                web->handler->on_taken(web->context, request->user);
                 has_told = true;
             }
         }
@@ -226,11 +252,29 @@ bool fake_web_take(const char **ret_line, const char **ret_fields, const char **
     }
     current = request;
     request->is_seen = true;
+    request->looked_at = request->sent_len;
     assert_true(request->sent_len < BODY_MAX); /* a NUL is behind it */
     *ret_line = request->line;
     *ret_fields = request->fields;
     *ret_body = (const char *)request->sent;
     return true;
+}
+
+bool fake_web_take_more(const char **ret_text, bool *ret_is_last)
+{
+    if (current == NULL || !current->is_used) {
+        return false;
+    }
+    current->sent[current->sent_len] = '\0';
+    *ret_text = (const char *)current->sent + current->looked_at;
+    *ret_is_last = !current->goes_on;
+    current->looked_at = current->sent_len;
+    return true;
+}
+
+void fake_web_hold(bool hold)
+{
+    is_held = hold;
 }
 
 uint64_t fake_web_number(void)

@@ -16,6 +16,15 @@
  */
 bool fake_web_take(const char **ret_line, const char **ret_fields, const char **ret_body);
 
+/**
+ * What of a body that goes on has come since it was looked at last, as text, borrowed until more
+ * comes. false: the request is over.
+ */
+bool fake_web_take_more(const char **ret_text, bool *ret_is_last);
+
+/** From now on nothing more of such bodies is taken, or all of it again. */
+void fake_web_hold(bool hold);
+
 /** A number for the request that what follows is about, and back to that request. */
 uint64_t fake_web_number(void);
 void fake_web_choose(uint64_t number);

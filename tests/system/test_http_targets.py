@@ -14,7 +14,7 @@ import threading
 
 import pytest
 
-from coap_wire import GET, PATIENCE_S, PUT, Origin, code
+from coap_wire import GET, PATIENCE_S, PUT, Origin, code, uint
 from conftest import UNHURRIED
 from processes import Proxy
 from stream_wire import CSM, Stream
@@ -43,7 +43,15 @@ class Handler(http.server.BaseHTTPRequestHandler):
         return self.answer(200, body, ETag=tag, **{"Content-Type": "text/plain"})
 
     def do_PUT(self):
-        body = self.rfile.read(int(self.headers["Content-Length"]))
+        if self.headers["Transfer-Encoding"] == "chunked":
+            body, size = b"", int(self.rfile.readline(), 16)
+            while size > 0:
+                body += self.rfile.read(size)
+                self.rfile.readline()
+                size = int(self.rfile.readline(), 16)
+            self.rfile.readline()
+        else:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
         self.server.seen.append((self.command, self.path, dict(self.headers)))
         is_new = self.path not in self.server.stored
         self.server.stored[self.path] = body
@@ -221,6 +229,12 @@ const [certificate, key] = process.argv.slice(1, 3).map((name) => fs.readFileSyn
 const server = http2.createSecureServer({cert: certificate, key, allowHTTP1: true});
 server.on("request", (request, response) => {
   console.log(request.httpVersion + " " + request.url);
+  if (request.method === "PUT") {
+    let length = 0;
+    request.on("data", (piece) => { length += piece.length; });
+    request.on("end", () => { response.writeHead(200); response.end(String(length)); });
+    return;
+  }
   const words = request.url === "/long" ? "0123456789abcde\\n".repeat(1 << 16) : "short";
   response.writeHead(200, {ETag: '"v1"'});
   response.end(words);
@@ -248,6 +262,11 @@ def test_a_long_body_over_http_2(files):
             got, _ = fetch_in_blocks(client, target.options("cri"), szx=7)
         assert got == b"0123456789abcde\n" * (1 << 16)
         assert [node.stdout.readline() for _ in range(2)] == ["2.0 /long\n", "1.1 /long\n"]
+        with proxy.client() as client:
+            answers = upload(client, Target("127.0.0.1", target.port, ("up",), scheme="https"), BODY)
+        assert [answer.code_text for answer in answers] == ["2.31"] * 1023 + ["2.04"]
+        assert answers[-1].payload == b"%d" % len(BODY)
+        assert node.stdout.readline() == "2.0 /up\n"
     finally:
         node.kill()
         node.communicate()
@@ -266,6 +285,58 @@ def test_an_upload_in_blocks_is_one_request(proxy, server):
     assert answer.values(8) == [b"joined"]  # Location-Path
     assert server.stored["/joined"] == BODY[:4096]
     assert len(server.seen) == before + 1
+
+
+def upload(client, target, body):
+    """The answers to a PUT in blocks."""
+    answers, count = [], (len(body) + 1023) // 1024
+    for number in range(count):
+        block = uint(number << 4 | (8 if number + 1 < count else 0) | 6)
+        answers.append(client.ask(target.options("cri") + [(BLOCK1, block)], method=PUT,
+                                  payload=body[number * 1024:(number + 1) * 1024]))
+        if answers[-1].code_text != "2.31":
+            break
+    return answers
+
+
+def test_a_long_upload_is_sent_on_while_it_comes(server):
+    """CH-10: through less memory for bodies than it has; what follows has the same connections."""
+    proxy = Proxy(*UNHURRIED, "--set", "block.body-bytes=64KiB", "--set", "block.bodies-bytes=256KiB",
+                  listen=("127.0.0.1",))
+    target = server.target("up")
+    with proxy.client() as client:
+        answers = upload(client, target, BODY)
+        assert [answer.code_text for answer in answers] == ["2.31"] * 1023 + ["2.01"]
+        assert server.stored["/up"] == BODY
+        assert server.seen[-1][2]["Transfer-Encoding"] == "chunked"
+        assert [answer.code_text for answer in upload(client, target, BODY[:200001])] == \
+            ["2.31"] * 195 + ["2.04"]
+        assert server.stored["/up"] == BODY[:200001]
+        assert ask(proxy, server.target("x")).code_text == "2.05"
+    proxy.stop_cleanly()
+
+
+@pytest.mark.parametrize("reply, codes", [
+    (b"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n", ("4.13",)),
+    (b"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n", ("4.13", "5.02")),
+    (b"", ("5.02",)),
+    (b"nonsense\r\n\r\n", ("5.02",)),
+])
+def test_a_server_that_ends_an_upload(proxy, server, reply, codes):
+    """CH-10, CH-13: before all of it has come."""
+    def talk(sock):
+        while b"\r\n\r\n" not in sock.recv(65536):
+            pass
+        sock.sendall(reply)
+        if b"close" not in reply and reply.startswith(b"HTTP"):
+            while sock.recv(65536):
+                pass
+
+    with raw_server(talk) as target, proxy.client() as client:
+        answers = upload(client, target, BODY)
+        assert answers[-1].code_text in codes
+        assert ask(proxy, server.target("x")).code_text == "2.05"
+    proxy.assert_alive()
 
 
 def test_a_redirect_is_not_followed(proxy, server):

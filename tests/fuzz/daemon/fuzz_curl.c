@@ -398,7 +398,8 @@ static void on_web_failure(void *context, void *user, const struct web_failure *
     assert(failure->status < WEB_STATUS_COUNT);
 }
 
-static const struct web_handler fuzz_handler = {on_web_answer, on_web_failure};
+static const struct web_handler fuzz_handler = {.on_answer = on_web_answer,
+                                                .on_failure = on_web_failure};
 
 /* --- acts ------------------------------------------------------------------------ */
 
