@@ -74,7 +74,7 @@ def sleeping_tests(name, text):
 
 # A header, and the files that may include it.
 HEADER_HOMES = {
-    "coap3/": r"daemon/net/|tests/|bench/|tools/coapbench/",
+    "coap3/": r"daemon/net/|tests/|bench/|tools/coapbench/|docs/examples/devices/",
     "ares.h": r"daemon/net/(resolve|libraries)",
     "event2/": r"daemon/net/|tests/unit/net/|tools/coapbench/",
     "openssl/": r"daemon/net/|tests/unit/(net|tls|upstream)/|tests/fuzz/daemon/fuzz_upstream|tools/(coap(bench|check)|link)/",

@@ -81,7 +81,8 @@ class Terminal:
         for name, place in (("criproxyd", "daemon"), ("cri", "tools")):
             (tree / "build/release" / place).mkdir(parents=True)
             (tree / "build/release" / place / name).symlink_to(program(name))
-        (tree / "tools").symlink_to(os.path.join(ROOT, "tools"))
+        for name in ("docs", "tools"):
+            (tree / name).symlink_to(os.path.join(ROOT, name))
         commands = folder / "commands"
         commands.mkdir()
         for name in ("criproxyd", "criproxyctl", "cri", "coapbench"):

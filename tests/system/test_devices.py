@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Devices that call home: libcoap as the device, over DTLS (tests/support/libcoap_device.c). Over TLS
+"""Devices that call home: libcoap as the device, over DTLS (docs/examples/devices/device.c). Over TLS
 libcoap 4.3.1 shows no ALPN, which the proxy asks for on other ports than 5684.
 
 DEV-1, DEV-2: a request goes to the device over the session that it has opened, and the device asks

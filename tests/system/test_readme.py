@@ -15,9 +15,9 @@ from processes import ROOT
 sys.path.insert(0, os.path.join(ROOT, "tests", "packaging"))
 import capture  # pylint: disable=wrong-import-position
 
-FIRST_STEPS, GATEWAY, LAB, MICROCONTROLLERS, ROUTER, SCALING, WEB = (
+DEVICES, FIRST_STEPS, GATEWAY, LAB, MICROCONTROLLERS, ROUTER, SCALING, WEB = (
     "docs/guides/%s.md" % name for name in
-    ("first-steps", "gateway", "lab", "microcontrollers", "router", "scaling", "web"))
+    ("devices", "first-steps", "gateway", "lab", "microcontrollers", "router", "scaling", "web"))
 
 # As the unit starts it.
 CONFIGURATION = "/etc/criproxy/criproxyd.conf"
@@ -29,6 +29,13 @@ TIME = r"^\d{10}\n$"  # coap-server's /time?ticks
 EXPECTED = {
     "README.md": [],
     "docs/CONTRIBUTING.md": [],
+    DEVICES: [
+        r"^$",
+        r"^$",
+        r"^10 devices have a session\n$",
+        r"^0 0 0 0 0 0 0 0 0 0 \n$",
+        r"^21\n4\.01\n$",
+    ],
     FIRST_STEPS: [
         r"(?i)^\[-1, \[h'7F000001', \d+\], \[\"time\"\], \[\"ticks\"\]\]\n\d{10}\n$",
         TIME,
@@ -213,6 +220,12 @@ def test_the_readme_is_short():
 def test_the_gateway_guide(terminal):
     """Command line, documents: a key, the configuration, and a request by URI and one by CRI."""
     play(terminal(GATEWAY), GATEWAY, {1: start_gateway})
+
+
+@needs("cc", "pkg-config", "coap-client-notls", "coap-client-openssl")
+def test_the_devices_guide(terminal):
+    """Command line, documents, DEV-1, DEV-4: ten devices at which nothing listens, and a dashboard."""
+    play(terminal(DEVICES), DEVICES)
 
 
 @needs("tshark")

@@ -2,7 +2,7 @@
 /*
  * A device that calls home, with libcoap: it opens a session to a proxy and answers requests on it.
  *
- *   libcoap_device dtls|tls ADDRESS PORT IDENTITY KEY
+ *   device dtls|tls ADDRESS PORT IDENTITY KEY
  *
  * /value has what the last line of standard input was, at first 0, and tells observers of it; a
  * PUT sets it. A line "ping" has it ask the proxy for its /.well-known/core over the same session,
@@ -121,7 +121,7 @@ static bool take_line(coap_session_t *session)
 int main(int count, char **arguments)
 {
     if (count != 6) {
-        (void)fputs("usage: libcoap_device dtls|tls ADDRESS PORT IDENTITY KEY\n", stderr);
+        (void)fputs("usage: device dtls|tls ADDRESS PORT IDENTITY KEY\n", stderr);
         return 2;
     }
     coap_startup();
