@@ -361,7 +361,7 @@ static void note_malformed(const struct arrival *arrival, const char *what)
     refusals_log(&arrival->listener->side->refusals, &note, "message_malformed");
 }
 
-static void capture_arrival(const struct arrival *arrival)
+__attribute__((cold, noinline)) static void capture_arrival(const struct arrival *arrival)
 {
     const struct datagram *datagram = arrival->datagram;
     const struct capture_view view = {.is_client = true,
@@ -425,25 +425,28 @@ static void deliver_opened(void *owner, void *other, const struct udp_path *path
     }
 }
 
+/* Whether a fault of a lab has taken it. */
+__attribute__((cold, noinline)) static bool arrive_faulty(const struct arrival *arrival)
+{
+    const struct datagram *datagram = arrival->datagram;
+    bool is_clear = arrival->session == NULL;
+    const struct fault_parcel parcel = {.owner = is_clear ? (void *)arrival->listener
+                                                          : (void *)arrival->session,
+                                        .other = arrival->listener,
+                                        .deliver = is_clear ? deliver_clear : deliver_opened,
+                                        .path = datagram->path,
+                                        .data = datagram->data,
+                                        .len = datagram->len};
+    return !datagram->truncated && faulty_message(arrival->listener->side, &datagram->path.remote,
+                                                  FAULT_FROM_CLIENT, &parcel);
+}
+
 /* Past the faults of a lab, if there are any. */
 static void arrive(const struct arrival *arrival)
 {
-    const struct datagram *datagram = arrival->datagram;
-    struct client_side *side = arrival->listener->side;
-    if (side->context.faults != NULL && !datagram->truncated) {
-        bool is_clear = arrival->session == NULL;
-        const struct fault_parcel parcel = {.owner = is_clear ? (void *)arrival->listener
-                                                              : (void *)arrival->session,
-                                            .other = arrival->listener,
-                                            .deliver = is_clear ? deliver_clear : deliver_opened,
-                                            .path = datagram->path,
-                                            .data = datagram->data,
-                                            .len = datagram->len};
-        if (faulty_message(side, &datagram->path.remote, FAULT_FROM_CLIENT, &parcel)) {
-            return;
-        }
+    if (arrival->listener->side->context.faults == NULL || !arrive_faulty(arrival)) {
+        receive(arrival);
     }
-    receive(arrival);
 }
 
 /*

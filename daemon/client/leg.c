@@ -78,7 +78,8 @@ static void deliver_plain(void *owner, void *other, const struct udp_path *path,
 }
 
 /* Whether a fault of a lab has taken it. */
-static bool leg_send_faulty(const struct leg *leg, const uint8_t *data, size_t len)
+__attribute__((cold, noinline)) static bool leg_send_faulty(const struct leg *leg,
+                                                            const uint8_t *data, size_t len)
 {
     struct fault_parcel parcel = {.owner = leg->listener,
                                   .deliver = deliver_plain,
@@ -92,7 +93,8 @@ static bool leg_send_faulty(const struct leg *leg, const uint8_t *data, size_t l
     return faulty_message(leg->listener->side, &leg->asker.path.remote, FAULT_TO_CLIENT, &parcel);
 }
 
-static void leg_capture(const struct leg *leg, const uint8_t *data, size_t len)
+__attribute__((cold, noinline)) static void leg_capture(const struct leg *leg, const uint8_t *data,
+                                                        size_t len)
 {
     const struct capture_view view = {.is_client = true,
                                       .is_out = true,

@@ -68,8 +68,10 @@ static struct fault_plan draw_for(struct origin_side *side, struct sending *send
 }
 
 /* What comes and goes at a port; @p sending: the request that it is of, or NULL. */
-static void port_capture(struct port *port, const struct address *remote, struct bytes datagram,
-                         struct sending *sending, bool is_out)
+__attribute__((cold, noinline)) static void port_capture(struct port *port,
+                                                         const struct address *remote,
+                                                         struct bytes datagram,
+                                                         struct sending *sending, bool is_out)
 {
     struct origin_side *side = port->side;
     const struct capture_view view = {
@@ -82,25 +84,40 @@ static void port_capture(struct port *port, const struct address *remote, struct
     capture_add(&side->context, &view);
 }
 
+/* Whether a fault of a lab has taken it. */
+__attribute__((cold, noinline)) static bool port_send_faulty(struct port *port,
+                                                             const struct address *remote,
+                                                             struct bytes datagram,
+                                                             struct sending *sending)
+{
+    struct context *context = &port->side->context;
+    struct fault *fault = port_fault_of(port->side, sending, remote);
+    if (fault == NULL) {
+        return false;
+    }
+    const struct fault_parcel parcel = {.owner = port,
+                                        .deliver = deliver_out,
+                                        .path = {.remote = *remote},
+                                        .data = datagram.data,
+                                        .len = datagram.len};
+    const struct fault_plan plan =
+        draw_for(port->side, sending, fault, FAULT_TO_ORIGIN, datagram.len);
+    fault_carry(context, &plan, &parcel);
+    return true;
+}
+
 /* All that leaves goes here; @p sending: the request that it is, or NULL. */
 static void port_send(struct port *port, const struct address *remote, struct bytes datagram,
                       struct sending *sending)
 {
-    const struct udp_path path = {.remote = *remote};
-    struct context *context = &port->side->context;
+    const struct context *context = &port->side->context;
     if (context->capture != NULL) {
         port_capture(port, remote, datagram, sending, true);
     }
-    struct fault *fault =
-        context->faults != NULL ? port_fault_of(port->side, sending, remote) : NULL;
-    if (fault == NULL) {
+    if (context->faults == NULL || !port_send_faulty(port, remote, datagram, sending)) {
+        const struct udp_path path = {.remote = *remote};
         udp_send(port->socket, &path, datagram.data, datagram.len);
-        return;
     }
-    const struct fault_parcel parcel = {port, NULL, deliver_out, path, datagram.data, datagram.len};
-    const struct fault_plan plan =
-        draw_for(port->side, sending, fault, FAULT_TO_ORIGIN, datagram.len);
-    fault_carry(context, &plan, &parcel);
 }
 
 static void transmit(struct sending *sending, uint64_t now_ms)
@@ -464,7 +481,8 @@ static void deliver_in(void *owner, void *other, const struct udp_path *path, co
 }
 
 /* Whether a fault has taken the datagram. */
-static bool take_faulty(struct port *port, const struct datagram *datagram)
+__attribute__((cold, noinline)) static bool take_faulty(struct port *port,
+                                                        const struct datagram *datagram)
 {
     struct origin_side *side = port->side;
     const struct address *remote = &datagram->path.remote;

@@ -416,8 +416,10 @@ static void on_unsent(void *context, struct timer *timer, uint64_t now_ms)
 }
 
 /* A message of a carrier that has no datagrams; answers come back from where it went. */
-static void capture_whole(struct origin_side *side, struct sending *sending,
-                          const struct message *message, bool is_out)
+__attribute__((cold, noinline)) static void capture_whole(struct origin_side *side,
+                                                          struct sending *sending,
+                                                          const struct message *message,
+                                                          bool is_out)
 {
     const struct address nowhere = {.family = ADDRESS_NONE};
     const struct capture_view view = {.is_out = is_out,
@@ -428,7 +430,8 @@ static void capture_whole(struct origin_side *side, struct sending *sending,
     capture_add_message(&side->context, &view, message);
 }
 
-static void capture_request(struct origin_side *side, struct sending *sending)
+__attribute__((cold, noinline)) static void capture_request(struct origin_side *side,
+                                                            struct sending *sending)
 {
     struct message message;
     if (carrier_of(sending->scheme->transport) != &carrier_udp &&
