@@ -264,6 +264,13 @@ void loader_check_devices(struct loader *loader)
         const struct device_draft from = {loader, &drafts->items[0], drafts->items[0].row};
         device_error(&from, "identity", "needs devices.zone");
     }
+    /* A client that is a device keeps its place: the other half is for all others. */
+    if (drafts->count > loader->config->limits_clients / 2) {
+        const struct named_draft *draft = &drafts->items[drafts->count - 1];
+        const struct device_draft from = {loader, draft, draft->row};
+        device_error(&from, "identity",
+                     "needs limits.clients of twice as many as there are devices");
+    }
     if (!loader->no_memory) {
         sort_names(loader, drafts);
     }

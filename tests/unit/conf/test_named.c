@@ -211,6 +211,11 @@ static const struct bad bad_files[] = {
     {"[devices]\nzone = d.example\n[device x]\ncertificate = a\n[device y]\nidentity = a\n"
      "certificate = a\n",
      "a.conf:7: [device y] certificate: another section device has this, too"},
+    {"[devices]\nzone = d.example\n[limits]\nclients = 16\n[device a]\nidentity = a\n"
+     "[device b]\nidentity = b\n[device c]\nidentity = c\n[device d]\nidentity = d\n"
+     "[device e]\nidentity = e\n[device f]\nidentity = f\n[device g]\nidentity = g\n"
+     "[device h]\nidentity = h\n[device i]\nidentity = i\n",
+     "a.conf:22: [device i] identity: needs limits.clients of twice as many as there are devices"},
     {"[devices]\nzone = d..example\n",
      "a.conf:2: [devices] zone: expected a host name, under which no other hosts are"},
     {"[devices]\nzone = 192.0.2.1\n", "a.conf:2: [devices] zone: expected a host name"},
