@@ -371,8 +371,8 @@ static bool explain_is_own(const struct config *config, const struct explain_que
             leads_to_listener(config, question, target->scheme, &target->address));
 }
 
-static void print_route(const struct next_hop *hop, const struct config_route *route,
-                        const struct target *target, FILE *out)
+static void print_route(const struct config *config, const struct next_hop *hop,
+                        const struct config_route *route, const struct target *target, FILE *out)
 {
     char name[80] = "";
     if (route != NULL) {
@@ -390,6 +390,10 @@ static void print_route(const struct next_hop *hop, const struct config_route *r
                 target->is_name ? "to the addresses that the name resolves to" : "to the address",
                 target->port, name);
     }
+    if (hop->has_oscore) {
+        fprintf(out, "protection OSCORE, by the section upstream %s\n",
+                target_oscore_section(config, target)->name);
+    }
 }
 
 /* Why the request cannot take its way, for any client; prints what it becomes. */
@@ -403,7 +407,7 @@ static enum reason print_request(const struct config *config, const struct targe
     struct naming_room room;
     struct naming naming = naming_for_origin(target);
     (void)hops_take(config, (struct bytes){0}, &additions.hop_limit);
-    print_route(hop, route, target, out);
+    print_route(config, hop, route, target, out);
     if (route != NULL && hop->is_parent) { /* only a route leads to one */
         enum reason reason = naming_for_parent(target, route->form, hop, &room, &naming);
         if (reason != REASON_none) {
@@ -554,6 +558,7 @@ static bool explain_published(const struct config *config, const struct explain_
         .reason = published_take(published, question->request.method,
                                  (struct target_memory){asked->memory, sizeof(asked->memory)},
                                  &asked->target)};
+    target_note_oscore(config, asked->request.options, &asked->target);
     return problem->reason == REASON_none && zones_apply(zones, &local, &asked->target, problem);
 }
 

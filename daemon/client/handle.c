@@ -634,6 +634,7 @@ static bool take_published(struct client_side *side, struct incoming *incoming,
         *ret_problem = (struct problem){.reason = reason};
         return false;
     }
+    target_note_oscore(side->context.config, incoming->message->options, target);
     metric_add(&side->context.metrics.published_requests, 1);
     incoming->leg->is_published = true;
     incoming->found = target;

@@ -48,6 +48,7 @@ struct target {
     const struct scheme *scheme; /* borrowed from the configuration */
     bool is_name;                /* host: @a name; else @a address */
     bool is_entrance_name;       /* SNI or Host field: neither Uri-Host nor Uri-Port is */
+    bool has_oscore;             /* the proxy protects requests to it with OSCORE (OSC-16) */
     uint8_t name_len;
     uint8_t name[TARGET_NAME_MAX]; /* as policy/hostname.h has it, not NUL-terminated */
     struct address address;        /* with the port, where the host is an address */

@@ -11,6 +11,7 @@
 
 #include "coap/option.h"
 #include "policy/hostname.h"
+#include "policy/pattern.h"
 
 #include <arpa/inet.h>
 #include <cri/cri.h>
@@ -527,6 +528,50 @@ static bool fail_mixed(struct builder *builder)
     return false;
 }
 
+const struct config_upstream *target_oscore_section(const struct config *config,
+                                                    const struct target *target)
+{
+    for (size_t i = 0; i < config->upstream_count; i++) {
+        const struct config_upstream *upstream = &config->upstreams[i];
+        for (size_t j = 0; upstream->oscore[0] != '\0' && j < upstream->pattern_count; j++) {
+            if (target->scheme->transport == TRANSPORT_UDP &&
+                target_pattern_matches(&upstream->patterns[j], target)) {
+                return upstream;
+            }
+        }
+    }
+    return NULL;
+}
+
+void target_note_oscore(const struct config *config, struct bytes options, struct target *target)
+{
+    target->has_oscore = target->form != TARGET_FORM_NONE && target->scheme != NULL &&
+                         target_oscore_section(config, target) != NULL &&
+                         !options_have(options, OPTION_oscore);
+}
+
+static bool read_target(struct builder *builder)
+{
+    const struct request_options *options = builder->options;
+
+    if (options->proxy_scheme.data != NULL && options->proxy_scheme_number.data != NULL) {
+        return fail_target(builder, REASON_proxy_scheme_twice); /* PXO-17 */
+    }
+    if (builder->config->proxy_strict && target_is_mixed(options)) {
+        return fail_mixed(builder);
+    }
+    if (options->proxy_cri.data != NULL) {
+        return from_proxy_cri(builder);
+    }
+    if (options->proxy_uri.data != NULL) {
+        return from_proxy_uri(builder);
+    }
+    if (options->proxy_scheme.data != NULL || options->proxy_scheme_number.data != NULL) {
+        return from_uri_options(builder);
+    }
+    return pack_own(builder);
+}
+
 /* Four inputs, memory, two results: a struct for them would have this one user. */
 /* NOLINTNEXTLINE(readability-function-size) */
 bool target_find(const struct config *config, const struct message *message,
@@ -549,27 +594,16 @@ bool target_find(const struct config *config, const struct message *message,
     ret_target->scheme = NULL;
     ret_target->is_name = false;
     ret_target->is_entrance_name = false;
+    ret_target->has_oscore = false;
     ret_target->name_len = 0;
     ret_target->address = (struct address){0};
     memset(ret_target->zone, 0, sizeof(ret_target->zone));
     ret_target->port = 0;
     ret_target->path = (struct segments){.packed = builder.at};
     ret_target->query = (struct segments){.packed = builder.at};
-
-    if (options->proxy_scheme.data != NULL && options->proxy_scheme_number.data != NULL) {
-        return fail_target(&builder, REASON_proxy_scheme_twice); /* PXO-17 */
+    if (!read_target(&builder)) {
+        return false;
     }
-    if (config->proxy_strict && target_is_mixed(options)) {
-        return fail_mixed(&builder);
-    }
-    if (options->proxy_cri.data != NULL) {
-        return from_proxy_cri(&builder);
-    }
-    if (options->proxy_uri.data != NULL) {
-        return from_proxy_uri(&builder);
-    }
-    if (options->proxy_scheme.data != NULL || options->proxy_scheme_number.data != NULL) {
-        return from_uri_options(&builder);
-    }
-    return pack_own(&builder);
+    target_note_oscore(config, message->options, ret_target);
+    return true;
 }

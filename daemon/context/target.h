@@ -29,6 +29,21 @@ bool target_find(const struct config *config, const struct message *message,
                  struct problem *ret_problem);
 
 /**
+ * The section that protects requests to @p target, as it is named, with OSCORE: the first
+ * [upstream NAME] with that key and a pattern for it. Borrowed from @p config; NULL: none does, or
+ * its transport is another than UDP.
+ */
+const struct config_upstream *target_oscore_section(const struct config *config,
+                                                    const struct target *target);
+
+/**
+ * Sets has_oscore of @p target, for a request with encoded @p options: one that has OSCORE of its
+ * own is not protected again (OSC-17). target_find() has done so; to be called where a target comes
+ * from elsewhere.
+ */
+void target_note_oscore(const struct config *config, struct bytes options, struct target *target);
+
+/**
  * Whether a full target and other options that name one came together (AMB-17, AMB-18), so that
  * some are overridden; that is no error.
  */

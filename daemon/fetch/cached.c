@@ -41,7 +41,8 @@ static bool set_audience(const struct fetch_side *side, const struct asker *aske
 {
     enum config_cache_secure_targets rule = side->context.config->cache_secure_targets;
     const struct scheme *scheme = source->target->scheme;
-    bool is_secure = transport_is_secure(scheme->transport) || scheme->number == CRI_SCHEME_HTTPS;
+    bool is_secure = transport_is_secure(scheme->transport) || scheme->number == CRI_SCHEME_HTTPS ||
+                     source->target->has_oscore;
     if (!is_secure || rule == CACHE_SECURE_SHARED) {
         return true;
     }

@@ -325,7 +325,8 @@ static void forward_on_failure(struct origin_side *below, struct sending *sendin
 {
     struct fetch_side *side = fetch_side_of(below);
     struct fetch *fetch = fetch_of_sending(sending);
-    if (transport_has_session(sending->scheme->transport) && fetch_lost(side, fetch)) {
+    bool had_session = sending->has_oscore || transport_has_session(sending->scheme->transport);
+    if (had_session && fetch_lost(side, fetch)) {
         return; /* it is registered again (RFC 8323 section 7.4) */
     }
     if (may_go_on(side, fetch, reason)) {
@@ -419,6 +420,8 @@ static void forward_find_way(struct origin_side *below, struct sending *sending,
     ret_way->lines = NULL;
     ret_way->line_count = 0;
     ret_way->shows_certificate = false;
+    ret_way->oscore =
+        fetch->hop.has_oscore ? keyring_find_oscore(side->context.config, fetch) : NULL;
     if (transport_is_http(sending->scheme->transport)) {
         find_web_credentials(side, fetch, ret_way);
     } else {
@@ -449,6 +452,7 @@ static void enqueue(struct fetch_side *side, struct fetch *fetch, bool is_new)
     timer_cancel(&side->context.wheel, &fetch->timer);
     fetch->sending.scheme = fetch->hop.scheme;
     fetch->sending.is_device = fetch->hop.is_device;
+    fetch->sending.has_oscore = fetch->hop.has_oscore;
     enum reason reason = REASON_none;
     while (is_new &&
            (reason = sending_choose(&side->origin, &fetch->sending,

@@ -42,7 +42,7 @@ enum reason group_reason_against(const struct config *config, const struct next_
     if (hop->scheme->transport != TRANSPORT_UDP) {
         return REASON_target_refused; /* SCH-6, MCAST-4: whatever is enabled or asked for */
     }
-    if (!config->multicast_enabled || hop->is_parent) {
+    if (!config->multicast_enabled || hop->is_parent || hop->has_oscore) {
         return REASON_multicast;
     }
     if (!is_group) {

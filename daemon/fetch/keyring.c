@@ -2,6 +2,7 @@
 #include "fetch/keyring.h"
 
 #include "conf/oscore_file.h"
+#include "context/target.h"
 #include "fetch/redirect.h"
 #include "net/upstream.h"
 #include "policy/pattern.h"
@@ -18,7 +19,10 @@ struct keyring {
      */
     bool is_plain_late;
     size_t count;
-    struct upstream_credentials *items[]; /* of [upstream]; then as config->upstreams */
+    struct {
+        struct upstream_credentials *credentials;
+        struct upstream_oscore *oscore; /* NULL: the section has none */
+    } entries[];                        /* of [upstream]; then as config->upstreams */
 };
 
 static const char *or_null(const char *text)
@@ -102,25 +106,49 @@ static bool check_routes(const struct config *config, char *ret_error, size_t er
     return true;
 }
 
-/* The security contexts of [upstream NAME]. */
-static bool check_oscore(const struct config *config, char *ret_error, size_t error_capacity)
+/* The security context of a section with that key. */
+static struct upstream_oscore *load_oscore(const struct config *config, const char *file, char *why,
+                                           size_t why_capacity)
 {
-    for (size_t i = 0; i < config->upstream_count; i++) {
-        const struct config_upstream *upstream = &config->upstreams[i];
-        const char *lack = upstream->oscore[0] != '\0' ? oscore_lack() : NULL;
-        struct oscore_keys keys;
-        char why[256] = "";
-        if (upstream->oscore[0] == '\0') {
-            continue;
-        }
-        if (lack != NULL || !oscore_file_read(upstream->oscore, &keys, why, sizeof why)) {
-            (void)snprintf(ret_error, error_capacity, "upstream %s: oscore: %s", upstream->name,
-                           lack != NULL ? lack : why);
-            return false;
-        }
+    const char *lack = oscore_lack();
+    struct oscore_keys keys;
+
+    if (lack != NULL) {
+        (void)snprintf(why, why_capacity, "oscore: %s", lack);
+        return NULL;
+    }
+    char wrong[240] = "";
+    struct upstream_oscore *oscore = NULL;
+    if (oscore_file_read(file, &keys, wrong, sizeof wrong)) {
+        oscore = upstream_oscore_load(&keys, config->upstream_oscore_state, wrong, sizeof wrong);
         explicit_bzero(&keys, sizeof keys);
     }
-    return true;
+    if (oscore == NULL) {
+        (void)snprintf(why, why_capacity, "oscore: %s", wrong);
+    }
+    return oscore;
+}
+
+/* What section @p i has: 0 is [upstream], others count from 1. */
+static bool load_section(struct keyring *keyring, const struct config *config, size_t i, char *why,
+                         size_t why_capacity)
+{
+    const struct config_upstream *upstream = i > 0 ? &config->upstreams[i - 1] : NULL;
+    const struct upstream_credentials_options options =
+        upstream == NULL ? plain_options(config) : named_options(upstream);
+
+    if (upstream != NULL && upstream->oscore[0] != '\0') {
+        keyring->entries[i].oscore = load_oscore(config, upstream->oscore, why, why_capacity);
+        if (keyring->entries[i].oscore == NULL) {
+            return false;
+        }
+    }
+    if (upstream == NULL && is_empty(&options)) {
+        keyring->is_plain_late = true;
+        return true;
+    }
+    keyring->entries[i].credentials = upstream_credentials_load(&options, why, why_capacity);
+    return keyring->entries[i].credentials != NULL;
 }
 
 struct keyring *keyring_load(const struct config *config, char *ret_error, size_t error_capacity)
@@ -129,25 +157,17 @@ struct keyring *keyring_load(const struct config *config, char *ret_error, size_
     char why[256] = "";
 
     if (!check_engine(config, ret_error, error_capacity) ||
-        !check_routes(config, ret_error, error_capacity) ||
-        !check_oscore(config, ret_error, error_capacity)) {
+        !check_routes(config, ret_error, error_capacity)) {
         return NULL;
     }
-    struct keyring *keyring = calloc(1, sizeof *keyring + count * sizeof keyring->items[0]);
+    struct keyring *keyring = calloc(1, sizeof *keyring + count * sizeof keyring->entries[0]);
     if (keyring == NULL) {
         (void)snprintf(ret_error, error_capacity, "upstream: out of memory");
         return NULL;
     }
     keyring->count = count;
     for (size_t i = 0; i < count; i++) {
-        struct upstream_credentials_options options =
-            i == 0 ? plain_options(config) : named_options(&config->upstreams[i - 1]);
-        if (i == 0 && is_empty(&options)) {
-            keyring->is_plain_late = true;
-            continue;
-        }
-        keyring->items[i] = upstream_credentials_load(&options, why, sizeof why);
-        if (keyring->items[i] == NULL) {
+        if (!load_section(keyring, config, i, why, sizeof why)) {
             (void)snprintf(ret_error, error_capacity, "upstream%s%s: %s", i > 0 ? " " : "",
                            i > 0 ? config->upstreams[i - 1].name : "", why);
             keyring_free(keyring);
@@ -163,7 +183,8 @@ void keyring_free(struct keyring *keyring)
         return;
     }
     for (size_t i = 0; i < keyring->count; i++) {
-        upstream_credentials_release(keyring->items[i]);
+        upstream_credentials_release(keyring->entries[i].credentials);
+        upstream_oscore_release(keyring->entries[i].oscore);
     }
     free(keyring);
 }
@@ -220,8 +241,18 @@ struct upstream_credentials *keyring_find(const struct config *config, const str
     if (keyring == NULL) {
         return NULL;
     }
-    return section == 0 && keyring->is_plain_late ? upstream_credentials_late(&keyring->items[0])
-                                                  : keyring->items[section];
+    return section == 0 && keyring->is_plain_late
+               ? upstream_credentials_late(&keyring->entries[0].credentials)
+               : keyring->entries[section].credentials;
+}
+
+struct upstream_oscore *keyring_find_oscore(const struct config *config, const struct fetch *fetch)
+{
+    const struct keyring *keyring = config->keyring;
+    const struct config_upstream *section = target_oscore_section(config, &fetch->target);
+    return keyring != NULL && section != NULL
+               ? keyring->entries[section - config->upstreams + 1].oscore
+               : NULL;
 }
 
 bool keyring_has_certificate(const struct config *config, const struct fetch *fetch)

@@ -14,6 +14,7 @@ struct config;
 struct fetch;
 struct keyring;
 struct upstream_credentials;
+struct upstream_oscore;
 
 /**
  * Load whole or not at all. Also checks that each route has a transport that is there.
@@ -47,5 +48,13 @@ bool keyring_has_certificate(const struct config *config, const struct fetch *fe
  * @return borrowed from the configuration's keyring; NULL where there is none.
  */
 struct upstream_credentials *keyring_find(const struct config *config, const struct fetch *fetch);
+
+/**
+ * What protects requests to the target of @p fetch, which has has_oscore set: of the section that
+ * target_oscore_section() finds.
+ *
+ * @return borrowed from the configuration's keyring; NULL where a reload has taken the section.
+ */
+struct upstream_oscore *keyring_find_oscore(const struct config *config, const struct fetch *fetch);
 
 #endif

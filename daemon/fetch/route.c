@@ -40,6 +40,7 @@ static struct next_hop straight(const struct target *target)
     return (struct next_hop){
         .scheme = target->scheme,
         .is_name = target->is_name,
+        .has_oscore = target->has_oscore,
         .port = target->port,
         .address = target->address,
         .name = {target->name, target->is_name ? target->name_len : 0},
@@ -65,6 +66,7 @@ static enum reason find_device(const struct config *config, const struct target 
 {
     *ret_hop = straight(target);
     ret_hop->is_device = true;
+    ret_hop->has_oscore = false; /* nothing but its session leads there */
     return target->scheme->number == CRI_SCHEME_COAP &&
                    target->port == target->scheme->default_port &&
                    config_device_find(config, name) != NULL
@@ -84,6 +86,9 @@ enum reason route_find(const struct config *config, const struct target *target,
     *ret_route = route;
     if (route != NULL && route->kind == ROUTE_KIND_REFUSE) {
         return REASON_route_refused;
+    }
+    if (target->has_oscore && route != NULL && route->kind == ROUTE_KIND_PARENT) {
+        return REASON_oscore_route;
     }
     *ret_hop = route != NULL && route->kind == ROUTE_KIND_PARENT ? parent_of(config, route)
                                                                  : straight(target);

@@ -24,6 +24,7 @@ struct next_hop {
     bool is_parent;
     bool is_device;         /* over the session that it has opened: the name is in devices.zone */
     bool is_name;           /* host: name; else address */
+    bool has_oscore;        /* straight to a target that the proxy protects requests to */
     bool has_bare_ipv6;     /* a parent that takes IPv6 addresses in Uri-Host without brackets */
     uint16_t port;          /* never 0 */
     struct address address; /* with the port */
@@ -37,7 +38,8 @@ struct next_hop {
  *
  * @param ret_hop borrows from @p target and @p config.
  * @param ret_route the section that decided, or NULL for none.
- * @return REASON_none; REASON_route_refused; REASON_scheme_unsupported where it would go
+ * @return REASON_none; REASON_route_refused; REASON_oscore_route where a target that requests are
+ *         protected to lies behind a parent proxy; REASON_scheme_unsupported where it would go
  *         straight and there is no transport for its scheme; REASON_device_unknown. No route is
  *         for a device.
  */

@@ -8,6 +8,8 @@
  */
 #include "net/upstream_internal.h"
 
+#include "net/oscore.h"
+
 #include "net/loop.h"
 
 #include <errno.h>
@@ -93,6 +95,9 @@ void request_take_back(struct upstream_request *request)
 {
     struct session *session = request->session;
     upstream_message_forget(request);
+    if (session->kind->forget != NULL) {
+        session->kind->forget(session, request);
+    }
     hash_map_remove(&request->node);
     request_list_remove(&session->out, request);
     request->pool->out_count--;
@@ -180,7 +185,7 @@ static bool pool_is_for(const struct session_pool *pool, const struct upstream_t
     return own->transport == target->transport && address_equal(&own->address, &target->address) &&
            (own->host == NULL) == (target->host == NULL) &&
            (own->host == NULL || strcmp(own->host, target->host) == 0) &&
-           is_same_credentials(own, target);
+           own->oscore == target->oscore && is_same_credentials(own, target);
 }
 
 static void pool_unlink(struct session_pool *pool)
@@ -231,6 +236,7 @@ static void pool_free(struct session_pool *pool)
     pool_unlink(pool);
     upstream_dtls_forget(pool);
     upstream_credentials_release(pool->target.credentials);
+    upstream_oscore_release(pool->target.oscore);
     upstream->pool_count--;
     free(pool);
 }
@@ -332,6 +338,9 @@ static struct session_pool *pool_get(struct upstream *upstream,
     }
     if (target->credentials != NULL) {
         (void)upstream_credentials_acquire(target->credentials);
+    }
+    if (target->oscore != NULL) {
+        (void)upstream_oscore_acquire(target->oscore);
     }
     pool_link(pool);
     pool_charge(pool, &target->source);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Sessions towards origin servers and parent proxies that are not reached over plain
- * UDP: DTLS, TCP, TLS, and WebSockets on those two. They are our own; DTLS is libcoap's client
- * session where that is chosen (enum upstream_engine). Only the net/upstream*.c files know that.
+ * UDP: DTLS, TCP, TLS, and WebSockets on those two, and UDP with OSCORE. They are our own; DTLS is
+ * libcoap's client session where that is chosen (enum upstream_engine), and OSCORE always. Only the
+ * net/upstream*.c and net/oscore*.c files know that.
  *
  * Sessions are pooled by transport, address, name of the host and credentials. A
  * request goes out on the session that is there, or on a new one; one that has never
@@ -23,6 +24,7 @@
 struct loop;
 struct upstream;
 struct upstream_credentials;
+struct upstream_oscore;
 struct upstream_request;
 
 /* What makes the sessions on DTLS. */
@@ -117,7 +119,8 @@ struct upstream_target {
     struct address source; /* the client, for whose share the session counts; not a destination */
     const char *host;      /* name for SNI and the certificate; NULL where the host is an address */
     struct upstream_credentials *credentials; /* acquired; NULL in the clear */
-    uint32_t ack_timeout_ms;                  /* DTLS only, as in RFC 7252 section 4.8 */
+    struct upstream_oscore *oscore;           /* UDP: what protects it; acquired */
+    uint32_t ack_timeout_ms;                  /* DTLS and OSCORE only, as in RFC 7252 section 4.8 */
     uint32_t ack_random_factor;               /* hundredths */
     uint32_t max_retransmit;
 };
@@ -139,6 +142,16 @@ enum upstream_status {
     UPSTREAM_MESSAGE_TOO_LARGE, /* for the origin server's Max-Message-Size */
     UPSTREAM_UNSUPPORTED,       /* see upstream_has() */
     UPSTREAM_NO_MEMORY,         /* or no descriptor or port: our own shortage */
+
+    /* Of OSCORE; in the clear the origin server has answered */
+    UPSTREAM_OSCORE_UNKNOWN,     /* 4.01: it does not know our security context */
+    UPSTREAM_OSCORE_REPLAYED,    /* 4.01, and that it knows our sequence number */
+    UPSTREAM_OSCORE_UNDECRYPTED, /* 4.00: it cannot decrypt our request */
+    UPSTREAM_OSCORE_REFUSED,     /* 4.02: it does not take OSCORE, or not ours */
+    UPSTREAM_OSCORE_UNPROTECTED, /* something else */
+    UPSTREAM_OSCORE_UNVERIFIED,  /* its answer is not of our security context */
+    UPSTREAM_OSCORE_STATE,       /* no sequence number could be reserved */
+    UPSTREAM_OSCORE_IN_USE,      /* the security context is used with another address */
 };
 
 struct upstream_failure {

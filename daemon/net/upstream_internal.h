@@ -45,6 +45,7 @@ struct coap_end;
 struct stream_end;
 struct dtls_box;
 struct dtls_end;
+struct oscore_end;
 struct farewell;
 struct message_layer;
 struct session;
@@ -78,7 +79,7 @@ struct request_list {
 
 /*
  * The operations of a kind of session: DTLS, libcoap's (upstream_coap.c) or ours (upstream_dtls.c),
- * or a connection (upstream_stream.c).
+ * OSCORE (oscore_session.c), or a connection (upstream_stream.c).
  */
 struct session_kind {
     /* session->upstream, pool and credentials are set. False with @p ret_status. */
@@ -91,6 +92,9 @@ struct session_kind {
      */
     bool (*transmit)(struct session *session, const struct message *message,
                      struct upstream_request *request, enum upstream_status *ret_status);
+    /* The request is no longer out on it: it was answered, taken back or cancelled. NULL: nothing
+     * is to be done. */
+    void (*forget)(struct session *session, const struct upstream_request *request);
     /* A Ping; session->has_pong is set when it is answered. False: the session is dead. */
     bool (*ping)(struct session *session);
     /* Whether all that was sent has been acknowledged. */
@@ -105,6 +109,7 @@ struct session_kind {
 
 extern const struct session_kind session_kind_coap;
 extern const struct session_kind session_kind_dtls;
+extern const struct session_kind session_kind_oscore;
 extern const struct session_kind session_kind_stream;
 
 enum session_state {
@@ -132,6 +137,7 @@ struct session {
     const struct session_kind *kind;
     struct coap_end *coap;                    /* of kind libcoap's, or */
     struct dtls_end *dtls;                    /* of our DTLS, or */
+    struct oscore_end *oscore;                /* of OSCORE, or */
     struct stream_end *stream;                /* of a connection */
     struct message_layer *messages;           /* NULL: it has none of ours */
     struct upstream_credentials *credentials; /* acquired; NULL in the clear */

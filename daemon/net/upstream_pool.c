@@ -283,6 +283,14 @@ static const char *word_of(enum upstream_status status)
     case UPSTREAM_DISPLACED:
     case UPSTREAM_BACKING_OFF:
     case UPSTREAM_MESSAGE_TOO_LARGE:
+    case UPSTREAM_OSCORE_UNKNOWN: /* of a request, and not of its session */
+    case UPSTREAM_OSCORE_REPLAYED:
+    case UPSTREAM_OSCORE_UNDECRYPTED:
+    case UPSTREAM_OSCORE_REFUSED:
+    case UPSTREAM_OSCORE_UNPROTECTED:
+    case UPSTREAM_OSCORE_UNVERIFIED:
+    case UPSTREAM_OSCORE_STATE:
+    case UPSTREAM_OSCORE_IN_USE:
         break;
     }
     return "handshake";

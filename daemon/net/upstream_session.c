@@ -11,8 +11,13 @@
 #include <string.h>
 
 static const struct session_kind *session_kind_of(enum upstream_engine engine,
-                                                  enum transport transport)
+                                                  const struct upstream_target *target)
 {
+    enum transport transport = target->transport;
+
+    if (target->oscore != NULL) {
+        return &session_kind_oscore;
+    }
     if (transport != TRANSPORT_DTLS) {
         return &session_kind_stream;
     }
@@ -25,7 +30,7 @@ struct session *session_open(struct session_pool *pool, enum upstream_status *re
     enum transport transport = pool->target.transport;
 
     *ret_status = UPSTREAM_UNSUPPORTED;
-    if (!upstream_has(upstream->options.engine, transport)) {
+    if (pool->target.oscore == NULL && !upstream_has(upstream->options.engine, transport)) {
         return NULL;
     }
     *ret_status = UPSTREAM_NO_MEMORY;
@@ -35,7 +40,7 @@ struct session *session_open(struct session_pool *pool, enum upstream_status *re
     }
     session->upstream = upstream;
     session->pool = pool;
-    session->kind = session_kind_of(upstream->options.engine, transport);
+    session->kind = session_kind_of(upstream->options.engine, &pool->target);
     session->opened_ms = session->heard_ms = session->used_ms = upstream->now_ms;
     if (transport_is_secure(transport)) {
         session->credentials = upstream_credentials_acquire(pool->target.credentials);

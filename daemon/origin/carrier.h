@@ -26,6 +26,7 @@ struct origin_side;
 struct origin;
 struct sending;
 struct upstream_credentials;
+struct upstream_oscore;
 
 enum carrier_result {
     CARRIER_SENT,   /* it is on its way, as far as this host knows */
@@ -82,9 +83,9 @@ struct carrier {
 extern const struct carrier carrier_udp;
 
 /*
- * Sessions of net/upstream.h: DTLS, and CoAP over TCP, TLS and WebSockets. The pool is made when
- * the first request needs one: an engine that has only plain UDP to do starts no library for
- * sessions.
+ * Sessions of net/upstream.h: DTLS, CoAP over TCP, TLS and WebSockets, and UDP with OSCORE. The
+ * pool is made when the first request needs one: an engine that has only plain UDP to do starts no
+ * library for sessions.
  */
 extern const struct carrier carrier_session;
 
@@ -115,6 +116,7 @@ struct carrier_way {
     uint64_t client;       /* HTTP: its serial: a body in parts is for it alone */
     const char *host;      /* name for SNI and the certificate, in room; NULL: it is an address */
     struct upstream_credentials *credentials; /* borrowed for the call; NULL in the clear */
+    struct upstream_oscore *oscore;           /* likewise; NULL: it is not to be protected */
     const char *const *lines; /* HTTP: "Name: value" of the configuration; likewise */
     size_t line_count;
     bool shows_certificate; /* HTTP: the one that the credentials have, if the server asks */

@@ -13,15 +13,16 @@ static bool is_native(const struct origin_side *side)
     return side->context.config->upstream_engine == UPSTREAM_NATIVE;
 }
 
-/* libcoap retransmits by itself and does not say so: an answer that took longer than the
- * first time-out needed it, or came from an origin server that is slow. */
+/* libcoap, which also does OSCORE, retransmits by itself and does not say so: an answer that took
+ * longer than the first time-out needed it, or came from an origin server that is slow. */
 static void note_loss(struct origin_side *side, struct sending *sending)
 {
     const struct scheme *scheme = sending->scheme;
     uint64_t now_ms = context_now_ms(&side->context);
     uint64_t first_ms = (uint64_t)scheme->ack_timeout * scheme->ack_random_factor / 100;
-    if (scheme->transport != TRANSPORT_DTLS || is_native(side) || !sending->is_outstanding ||
-        now_ms - sending->sent_ms < first_ms) {
+    bool is_known =
+        !sending->has_oscore && (scheme->transport != TRANSPORT_DTLS || is_native(side));
+    if (is_known || !sending->is_outstanding || now_ms - sending->sent_ms < first_ms) {
         return;
     }
     sending->again.count = 1; /* its time is no measure (Karn) */
@@ -74,6 +75,22 @@ static enum reason reason_of(enum upstream_status status)
         return REASON_transport_missing;
     case UPSTREAM_NO_MEMORY:
         return REASON_proxy_busy;
+    case UPSTREAM_OSCORE_UNKNOWN:
+        return REASON_oscore_unknown;
+    case UPSTREAM_OSCORE_REPLAYED:
+        return REASON_oscore_replayed;
+    case UPSTREAM_OSCORE_UNDECRYPTED:
+        return REASON_oscore_undecrypted;
+    case UPSTREAM_OSCORE_REFUSED:
+        return REASON_oscore_refused;
+    case UPSTREAM_OSCORE_UNPROTECTED:
+        return REASON_oscore_unprotected;
+    case UPSTREAM_OSCORE_UNVERIFIED:
+        return REASON_oscore_unverified;
+    case UPSTREAM_OSCORE_STATE:
+        return REASON_oscore_state;
+    case UPSTREAM_OSCORE_IN_USE:
+        return REASON_oscore_in_use;
     }
     return REASON_internal;
 }
@@ -255,18 +272,22 @@ static enum carrier_result carrier_session_send(struct origin_side *side, struct
     if (pool == NULL) {
         return fail_to_send(sending, REASON_proxy_busy);
     }
-    if (!transport_has_session(scheme->transport) ||
+    if ((!sending->has_oscore && !transport_has_session(scheme->transport)) ||
         message_decode(sending->datagram, sending->datagram_len, &request) != MESSAGE_OK) {
         return fail_to_send(sending, REASON_internal);
     }
     request.type = sending->is_confirmable ? MESSAGE_CON : MESSAGE_NON;
     side->origins.calls->find_way(side, sending, &way);
+    if (sending->has_oscore && way.oscore == NULL) {
+        return fail_to_send(sending, REASON_way_changed); /* a reload has taken the section */
+    }
     const struct upstream_target target = {
         .transport = scheme->transport,
         .address = sending->origin->address,
         .source = way.source,
         .host = way.host,
         .credentials = way.credentials,
+        .oscore = way.oscore,
         .ack_timeout_ms = scheme->ack_timeout,
         .ack_random_factor = scheme->ack_random_factor,
         .max_retransmit = scheme->max_retransmit,
@@ -277,7 +298,7 @@ static enum carrier_result carrier_session_send(struct origin_side *side, struct
     if (sending->upstream == NULL) {
         return fail_to_send(sending, REASON_proxy_busy);
     }
-    sending_event(side, sending, EVENT_session, 0);
+    sending_event(side, sending, sending->has_oscore ? EVENT_oscore : EVENT_session, 0);
     sending_await_end(side, sending);
     return CARRIER_SENT;
 }

@@ -434,7 +434,7 @@ __attribute__((cold, noinline)) static void capture_request(struct origin_side *
                                                             struct sending *sending)
 {
     struct message message;
-    if (carrier_of(sending->scheme->transport) != &carrier_udp &&
+    if ((sending->has_oscore || carrier_of(sending->scheme->transport) != &carrier_udp) &&
         message_decode(sending->datagram, sending->datagram_len, &message) == MESSAGE_OK) {
         message.payload = sending->body.data != NULL ? sending->body : message.payload;
         capture_whole(side, sending, &message, true);
@@ -700,7 +700,8 @@ static void count_answer(struct origin_side *side, const struct sending *sending
 void sending_answered(struct origin_side *side, struct sending *sending,
                       const struct message *response, bool truncated)
 {
-    if (side->context.capture != NULL && carrier_of(sending->scheme->transport) != &carrier_udp) {
+    if (side->context.capture != NULL &&
+        (sending->has_oscore || carrier_of(sending->scheme->transport) != &carrier_udp)) {
         capture_whole(side, sending, response, false);
     }
     count_answer(side, sending);

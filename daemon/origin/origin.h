@@ -191,6 +191,7 @@ struct sending {
     uint32_t datagram_len;
     struct bytes body;    /* HTTP: the payload, in place of the message's; data == NULL: none */
     bool is_confirmable;  /* as CON (MSG-37); carriers without message types ignore it */
+    bool has_oscore;      /* the carrier protects it */
     bool is_group;        /* to a group: sent once as NON, its end is the owner's (MCAST-8) */
     bool is_kept;         /* further answers may follow the first, until it is cancelled */
     bool is_device;       /* to a device, over the session that it has opened */
@@ -299,6 +300,9 @@ void sending_release(struct origin_side *side, struct sending *sending);
 /** Its carrier; static. */
 static inline const struct carrier *carrier_of_sending(const struct sending *sending)
 {
+    if (sending->has_oscore) {
+        return &carrier_session;
+    }
     return sending->is_device ? &carrier_device : carrier_of(sending->scheme->transport);
 }
 

@@ -230,7 +230,8 @@ static bool is_leg_too_weak(const struct judgement *judgement)
     const struct access_request *request = judgement->request;
     const struct access_client *client = &request->client;
     return judgement->access->needs_secure_leg &&
-           transport_is_secure(request->target->scheme->transport) &&
+           (transport_is_secure(request->target->scheme->transport) ||
+            request->target->has_oscore) &&
            !access_is_secure_client(client->scheme) && client->address.family != ADDRESS_NONE &&
            !address_is_loopback(&client->address);
 }

@@ -218,6 +218,14 @@ static const char *act_fails(struct words words)
         {"message-too-large", UPSTREAM_MESSAGE_TOO_LARGE},
         {"unsupported", UPSTREAM_UNSUPPORTED},
         {"no-memory", UPSTREAM_NO_MEMORY},
+        {"oscore-unknown", UPSTREAM_OSCORE_UNKNOWN},
+        {"oscore-replayed", UPSTREAM_OSCORE_REPLAYED},
+        {"oscore-undecrypted", UPSTREAM_OSCORE_UNDECRYPTED},
+        {"oscore-refused", UPSTREAM_OSCORE_REFUSED},
+        {"oscore-unprotected", UPSTREAM_OSCORE_UNPROTECTED},
+        {"oscore-unverified", UPSTREAM_OSCORE_UNVERIFIED},
+        {"oscore-state", UPSTREAM_OSCORE_STATE},
+        {"oscore-in-use", UPSTREAM_OSCORE_IN_USE},
     };
     bool was_sent = !(words.count > 2 && strcmp(words.at[2], "unsent") == 0);
     const char *why = words.count > 3 ? words.at[3] : NULL;

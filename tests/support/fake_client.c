@@ -173,8 +173,9 @@ static void describe(struct upstream_request *request, const struct upstream_tar
     char address[ADDRESS_TEXT_MAX];
 
     snprintf(request->target, sizeof request->target, "%s %s %s%s%s",
-             transport_row(target->transport)->word, address_format(&target->address, address),
-             target->host != NULL ? target->host : "-", who[0] != '\0' ? " " : "", who);
+             target->oscore != NULL ? "oscore" : transport_row(target->transport)->word,
+             address_format(&target->address, address), target->host != NULL ? target->host : "-",
+             who[0] != '\0' ? " " : "", who);
 }
 
 struct upstream_request *upstream_send(struct upstream *upstream,

@@ -305,6 +305,7 @@ const struct session_kind session_kind_dtls = {
     .is_almost_up = end_is_almost_up,
     .is_full = end_is_never_full,
 };
+const struct session_kind session_kind_oscore = KIND;
 const struct session_kind session_kind_stream = KIND;
 
 /* ---- what tests call ---- */

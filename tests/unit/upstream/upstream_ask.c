@@ -154,6 +154,15 @@ static const char *status_name(enum upstream_status status)
         return "unsupported";
     case UPSTREAM_NO_MEMORY:
         return "no-memory";
+    case UPSTREAM_OSCORE_UNKNOWN:
+    case UPSTREAM_OSCORE_REPLAYED:
+    case UPSTREAM_OSCORE_UNDECRYPTED:
+    case UPSTREAM_OSCORE_REFUSED:
+    case UPSTREAM_OSCORE_UNPROTECTED:
+    case UPSTREAM_OSCORE_UNVERIFIED:
+    case UPSTREAM_OSCORE_STATE:
+    case UPSTREAM_OSCORE_IN_USE:
+        return "oscore";
     }
     return "?";
 }
