@@ -29,7 +29,7 @@
 
 /* The way of the request by its target and the routes, before the client is looked at. */
 struct explain_way {
-    bool is_to_parent; /* which resolves the name, and whose addresses are not checked */
+    bool is_to_parent; /* which resolves the name, or to a device: addresses are not checked */
     bool is_group;     /* the request has Multicast-Timeout */
 };
 
@@ -476,10 +476,10 @@ static struct explain_result print_way(const struct config *config,
     char text[4096];
     const struct target *target = &asked->target;
     const struct config_route *route;
-    struct next_hop hop;
+    struct next_hop hop = {.is_device = false};
     enum reason reason = route_find(config, target, &hop, &route);
     const struct explain_way way = {
-        .is_to_parent = route != NULL && route->kind == ROUTE_KIND_PARENT,
+        .is_to_parent = hop.is_device || (route != NULL && route->kind == ROUTE_KIND_PARENT),
         .is_group = asked->options.multicast_timeout.data != NULL,
     };
     fprintf(out, "target     %s\n", target_format(target, text, sizeof(text)));

@@ -112,3 +112,16 @@ def test_another_session_takes_the_place(proxy, control):
     first.wait_for("closed")
     first.close()
     second.close()
+
+
+def test_explain_names_the_session():
+    """DEV-3, DEV-4: --explain goes the same way, and asks about no addresses."""
+    def explained(name):
+        return subprocess.run(
+            [program("criproxyd"), "--set", "devices.zone=devices.example", "--set",
+             "device boiler.identity=b-17", "--explain", "coap://%s.devices.example/x" % name,
+             "--client", "127.0.0.1"], capture_output=True, text=True, check=False).stdout
+
+    assert "over the session that it has opened" in explained("boiler")
+    assert "forwarded" in explained("boiler") and "address" not in explained("boiler")
+    assert "refused 5.02 device_unknown" in explained("kettle")
