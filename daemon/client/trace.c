@@ -4,6 +4,7 @@
 #include "base/escape.h"
 #include "base/log.h"
 #include "client/side.h"
+#include "coap/media.h"
 #include "coap/method.h"
 #include "coap/option.h"
 #include "context/capture.h"
@@ -103,6 +104,19 @@ static bool is_uint_option(uint16_t number)
            number == OPTION_observe || number == OPTION_proxy_scheme_number;
 }
 
+/* " (application/json)" of a Content-Format of the registry; "" of other options. */
+static void media_title(const struct option *option, char title[VALUE_TEXT_MAX])
+{
+    bool is_media = option->number == OPTION_content_format || option->number == OPTION_accept;
+    const struct media_row *row =
+        is_media ? media_by_number(NULL, option_uint(option->value)) : NULL;
+    title[0] = '\0';
+    if (row != NULL) {
+        snprintf(title, VALUE_TEXT_MAX, " (%s%s%s)", row->type, row->coding[0] != '\0' ? ", " : "",
+                 row->coding);
+    }
+}
+
 static size_t describe_option(const struct option *option, char *text, size_t capacity)
 {
     char title[40], value[VALUE_TEXT_MAX];
@@ -113,7 +127,8 @@ static size_t describe_option(const struct option *option, char *text, size_t ca
         escape_text(value, sizeof(value), (const char *)option->value.data, option->value.len);
         len = snprintf(text, capacity, "%s \"%s\"", title, value);
     } else if (is_uint_option(option->number)) {
-        len = snprintf(text, capacity, "%s %u", title, option_uint(option->value));
+        media_title(option, value);
+        len = snprintf(text, capacity, "%s %u%s", title, option_uint(option->value), value);
     } else {
         value[0] = '\0';
         for (size_t i = 0; i < shown; i++) {

@@ -321,6 +321,10 @@ def test_trace_shows_what_a_request_became(start_proxy):
         running.wait_for_line(r"(?i)h'7f000001'")
         running.wait_for_line(r"seen")
         running.wait_for_line(r"answered")
+        client.ask([(17, b"\x32")] + target.options("cri"))
+        client.ask([(17, b"\x2b\x2a")] + target.options("cri"))
+        running.wait_for_line(r"Accept 50 \(application/json\)")
+        running.wait_for_line(r"Accept 11050 \(application/json, deflate\)")
 
 
 @pytest.mark.parametrize("more", [[], ["--check-config"]], ids=["start", "check"])
