@@ -29,6 +29,18 @@ static void print_failure(const struct play_result *result)
                   result->why, played->title, played->number, replay_seed, result->conversation);
 }
 
+/* Told of each; shown only where the checks that follow fail, which know no line. */
+static void print_end(void)
+{
+    (void)fprintf(
+        stderr,
+        "\n%s:%d: the end of the scenario, all lines of which hold\n"
+        "  because   what is named below was left in the proxy, such as a request that no\n"
+        "            server has answered or a CON that was not acknowledged\n"
+        "  scenario  %s, seed %" PRIu64 "\n\n",
+        played->file, played->number, played->title, replay_seed);
+}
+
 static void test_scenario(void **state)
 {
     struct engine_stage engine;
@@ -42,6 +54,7 @@ static void test_scenario(void **state)
         fail();
     }
     play_result_clear(&result);
+    print_end();
     engine_stage_stop(&engine);
 }
 
@@ -162,6 +175,9 @@ static int play_file(const struct script *script, const char *part)
         }
         failed = play_batch(&batch, 0, batch.count, &is_child);
         if (!is_child) {
+            if (batch.count == 0) {
+                (void)printf("no title has \"%s\"\n", part != NULL ? part : "");
+            }
             (void)printf("%zu scenarios, %zu failed\n", batch.count, failed);
         }
         (void)fclose(batch.output);
