@@ -29,7 +29,8 @@ if(CRI_BUILD_DAEMON)
     DESTINATION "${CMAKE_INSTALL_DATAROOTDIR}/doc/criproxyd" COMPONENT criproxyd)
   install(DIRECTORY "${PROJECT_SOURCE_DIR}/docs/guides"
     DESTINATION "${CMAKE_INSTALL_DATAROOTDIR}/doc/criproxyd" COMPONENT criproxyd)
-  install(DIRECTORY "${PROJECT_SOURCE_DIR}/docs/examples/monitoring"
+  install(DIRECTORY "${PROJECT_SOURCE_DIR}/docs/examples/devices"
+      "${PROJECT_SOURCE_DIR}/docs/examples/monitoring"
     DESTINATION "${CMAKE_INSTALL_DATAROOTDIR}/doc/criproxyd/examples" COMPONENT criproxyd)
 endif()
 

@@ -46,8 +46,8 @@ def check(tmp_path, text):
 
 def test_the_guides():
     assert [os.path.basename(path) for path in GUIDES] == [
-        "first-steps.md", "gateway.md", "lab.md", "microcontrollers.md", "router.md", "scaling.md",
-        "web.md"]
+        "devices.md", "first-steps.md", "gateway.md", "lab.md", "microcontrollers.md", "router.md",
+        "scaling.md", "web.md"]
 
 
 def test_sizes_are_those_of_the_program():
