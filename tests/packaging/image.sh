@@ -110,6 +110,12 @@ start_service() {
     disown
 }
 
+# What the client has got, and what the two others have said.
+die_in_lab() {
+    tail -n 20 "$work/proxy.log" "$work/origin.log"
+    die "client: $1"
+}
+
 # has_traced COUNT: so many requests were answered with content.
 has_traced() {
     [[ $(grep -c 'outcome.*2\.05' "$work/proxy.log") -eq $1 ]] || {
@@ -157,8 +163,8 @@ test_image() {
     command_of client lab
     quietly in_container client "$root_lab" "${words[@]}"
     grep -q '^\[-1, \["origin"\]' <(sed -n 's/^by Proxy-Cri: //p' "$work/output") ||
-        die "client: $(cat "$work/output")"
-    [[ $(grep -c -E '^[0-9]+$' "$work/output") -eq 2 ]] || die "client: $(cat "$work/output")"
+        die_in_lab "$(cat "$work/output")"
+    [[ $(grep -c -E '^[0-9]+$' "$work/output") -eq 2 ]] || die_in_lab "$(cat "$work/output")"
     await "the proxy's log has not two answers" has_traced 2
     end_lab
     lab_pids=()
