@@ -213,7 +213,7 @@ static void plan_change(struct lot lot, const struct config_fault *rule, struct 
 {
     if (plan->len > 0 && is_drawn(lot, DRAW_TRUNCATE, rule->truncate)) {
         plan->kinds |= FAULT_BIT(FAULT_truncated);
-        plan->len = fault_draw(lot, DRAW_TRUNCATE_TO) % plan->len;
+        plan->len = (size_t)(fault_draw(lot, DRAW_TRUNCATE_TO) % plan->len);
     }
     if (plan->len > 0 && is_drawn(lot, DRAW_CORRUPT, rule->corrupt)) {
         uint64_t bit = fault_draw(lot, DRAW_CORRUPT_AT) % (8 * (uint64_t)plan->len);

@@ -6,6 +6,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <getopt.h>
+#include <inttypes.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -322,14 +323,15 @@ struct capture_order {
     int filter_count;
 };
 
-static bool take_count(const char *name, const char *text, unsigned long most, unsigned long *ret)
+static bool take_count(const char *name, const char *text, uint64_t most, uint64_t *ret)
 {
     char *end = NULL;
 
     errno = 0;
-    unsigned long value = strtoul(text, &end, 10);
+    uint64_t value = strtoull(text, &end, 10);
     if (end == text || *end != '\0' || text[0] == '-' || value == 0 || value > most || errno != 0) {
-        (void)fprintf(stderr, "criproxyctl: --%s: expected 1 to %lu, got %s\n", name, most, text);
+        (void)fprintf(stderr, "criproxyctl: --%s: expected 1 to %" PRIu64 ", got %s\n", name, most,
+                      text);
         return false;
     }
     *ret = value;
@@ -342,14 +344,14 @@ static bool take_order(int argc, char **argv, struct capture_order *ret_order)
                                           {"time", required_argument, NULL, 't'},
                                           {NULL, 0, NULL, 0}};
     struct capture_order order = {.size_max = 0};
-    unsigned long value = 0;
+    uint64_t value = 0;
     int option;
 
     optind = 0; /* another command line than before */
     while ((option = getopt_long(argc, argv, "s:t:", longs, NULL)) != -1) {
-        if (option == 's' && take_count("size", optarg, 1000000000000ul, &value)) {
+        if (option == 's' && take_count("size", optarg, UINT64_C(1000000000000), &value)) {
             order.size_max = value;
-        } else if (option == 't' && take_count("time", optarg, 86400ul, &value)) {
+        } else if (option == 't' && take_count("time", optarg, 86400, &value)) {
             order.time_s = (unsigned)value;
         } else {
             return false;

@@ -27,9 +27,23 @@ struct oscore_state {
 /* ---- the file ---- */
 
 /* Anything but what oscore_state_reserve() writes is an error: it is no time to guess. */
+static bool parse_reserved(const char *text, uint64_t *ret_reserved)
+{
+    static const char word[] = "free ";
+    const char *digits = text + sizeof word - 1;
+    char *end = NULL;
+
+    if (strncmp(text, word, sizeof word - 1) != 0 || *digits < '0' || *digits > '9') {
+        return false;
+    }
+    errno = 0;
+    *ret_reserved = strtoull(digits, &end, 10);
+    return errno == 0 && strcmp(end, "\n") == 0 && *ret_reserved <= OSCORE_SEQUENCE_END;
+}
+
 static bool read_reserved(struct oscore_state *state, const char **ret_why)
 {
-    char text[CONTENT_MAX + 1] = "", tail = '\0';
+    char text[CONTENT_MAX + 1] = "";
     int fd = openat(state->directory, state->name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 
     if (fd < 0 && errno == ENOENT) {
@@ -44,8 +58,7 @@ static bool read_reserved(struct oscore_state *state, const char **ret_why)
         *ret_why = "the sequence numbers cannot be read";
         return false;
     }
-    if (sscanf(text, "free %" SCNu64 "%c", &state->reserved, &tail) != 2 || tail != '\n' ||
-        state->reserved > OSCORE_SEQUENCE_END) {
+    if (!parse_reserved(text, &state->reserved)) {
         *ret_why = "the file with the sequence numbers is damaged";
         return false;
     }

@@ -30,14 +30,15 @@ end_lab() {
     fi
 }
 
-# add_host NAME NUMBER: a namespace with the address 10.0.0.NUMBER.
+# add_host NAME NUMBER: a namespace with the address 10.0.0.NUMBER. Without a broadcast address
+# getifaddrs() gives its own as one, to which libcoap 4.3.4 answers nothing.
 add_host() {
     local host=$lab-$1
     ip netns add "$host"
     ip -n "$host" link set lo up
     ip -n "$lab-bridge" link add "to-$1" type veth peer name eth0 netns "$host"
     ip -n "$lab-bridge" link set "to-$1" master bridge up
-    ip -n "$host" address add "10.0.0.$2/24" dev eth0
+    ip -n "$host" address add "10.0.0.$2/24" broadcast + dev eth0
     ip -n "$host" link set eth0 up
     printf '10.0.0.%s %s\n' "$2" "$1" >>"$work/hosts"
 }
