@@ -180,6 +180,12 @@ bool cache_key_of_target(const struct target *target, uint8_t *buffer, size_t ca
     return true;
 }
 
+struct cache_key cache_key_of_bytes(const uint8_t *bytes, uint32_t len, uint64_t seed)
+{
+    uint64_t hash = hash_bytes(bytes, len, seed);
+    return (struct cache_key){bytes, len, len, len, hash, hash};
+}
+
 /* Which block is asked for. */
 static void put_block(struct key_writer *writer, uint32_t block2)
 {

@@ -69,6 +69,9 @@ bool cache_key_make(const struct cache_key_source *source, uint8_t *buffer, size
 bool cache_key_of_target(const struct target *target, uint8_t *buffer, size_t capacity,
                          uint64_t seed, struct cache_key *ret_key);
 
+/** The key of a target whose @p bytes another process has made, borrowed, as the last one's. */
+struct cache_key cache_key_of_bytes(const uint8_t *bytes, uint32_t len, uint64_t seed);
+
 /**
  * The target of a key that cache_key_make() has made: borrows from it.
  *

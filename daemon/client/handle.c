@@ -24,6 +24,7 @@
 #include "fetch/forward.h"
 #include "fetch/make.h"
 #include "fetch/published.h"
+#include "fetch/shared.h"
 #include "fetch/transfer.h"
 
 #include <stdio.h>
@@ -401,7 +402,7 @@ static void send_unobserved(struct client_side *side, struct request *request,
     plain.lookup = &lookup;
     if (request->fetch->memory.is_large || !request_join(side, request, &plain)) {
         coalesce_open(&side->fetch, request->fetch);
-        forward_start(&side->fetch, request->fetch);
+        shared_start(&side->fetch, request->fetch);
     }
 }
 
@@ -435,7 +436,7 @@ static void send_on(struct client_side *side, struct incoming *incoming,
     } else if (is_plain) {
         if (request->joined_id == 0) {
             coalesce_open(&side->fetch, request->fetch);
-            forward_start(&side->fetch, request->fetch);
+            shared_start(&side->fetch, request->fetch);
         }
     } else if (!registration_take(side, request, &recipe)) {
         send_unobserved(side, request, &recipe);

@@ -246,6 +246,8 @@ static const char *cache_answer_name(enum cache_answer answer)
         return "stale";
     case CACHE_ANSWER_VALIDATED:
         return "validated";
+    case CACHE_ANSWER_SHARED:
+        return "shared";
     case CACHE_ANSWER_FOLLOWS:
         return "follows";
     }

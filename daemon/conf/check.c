@@ -70,8 +70,8 @@ static bool access_format_parse(const char *text, struct access_format *ret_form
     return true;
 }
 
-static const struct place *check_place_of(const struct loader *loader, const char *section,
-                                          const char *key)
+const struct place *check_place_of(const struct loader *loader, const char *section,
+                                   const char *key)
 {
     const struct config_row *row = schema_find(section, key);
 
@@ -542,54 +542,6 @@ static void loader_check_tokens(struct loader *loader)
     free(reader.tokens);
 }
 
-/* --- the file cluster.secret-file ------------------------------------------------- */
-
-#define SECRET_BYTES_MIN 32u
-#define SECRET_BYTES_MAX 1024u
-
-/* Of what was read, without the end of the line that an editor or a tool adds. */
-static size_t secret_len_of(const uint8_t *bytes, size_t len)
-{
-    while (len > 0 && (bytes[len - 1] == '\n' || bytes[len - 1] == '\r')) {
-        len--;
-    }
-    return len;
-}
-
-/* Whether others may read it is checked with the files of other secrets. */
-static void loader_check_cluster(struct loader *loader)
-{
-    struct config *config = loader->config;
-    const char *name = config->cluster_secret_file;
-    const struct place *place = check_place_of(loader, "cluster", "secret-file");
-    if (name[0] == '\0') {
-        return;
-    }
-    uint8_t *bytes = arena_alloc(config->arena, SECRET_BYTES_MAX + 3);
-    FILE *file = bytes == NULL ? NULL : fopen(name, "re");
-    if (file == NULL) {
-        loader->no_memory |= bytes == NULL;
-        loader_error(loader, place, "cluster", "secret-file", "%s cannot be read: %s", name,
-                     strerror(errno));
-        return;
-    }
-    (void)setvbuf(file, NULL, _IONBF, 0); /* or a copy would stay behind */
-    size_t got = fread(bytes, 1, SECRET_BYTES_MAX + 3, file);
-    config->cluster_secret = bytes;
-    config->cluster_secret_len = secret_len_of(bytes, got);
-    if (ferror(file) != 0) {
-        loader_error(loader, place, "cluster", "secret-file", "%s cannot be read: %s", name,
-                     strerror(errno));
-    } else if (config->cluster_secret_len < SECRET_BYTES_MIN ||
-               config->cluster_secret_len > SECRET_BYTES_MAX) {
-        loader_error(
-            loader, place, "cluster", "secret-file", "%s: expected %u to %u bytes, got %s%zu", name,
-            SECRET_BYTES_MIN, SECRET_BYTES_MAX, got > SECRET_BYTES_MAX ? "more than " : "",
-            got > SECRET_BYTES_MAX ? (size_t)SECRET_BYTES_MAX : config->cluster_secret_len);
-    }
-    (void)fclose(file);
-}
-
 /* --- all of them --------------------------------------------------------------- */
 
 /*
@@ -597,27 +549,17 @@ static void loader_check_cluster(struct loader *loader)
  * NULL, so no further function runs.
  */
 static void (*const checks[])(struct loader *loader) = {
-    check_listeners,
-    check_token,
-    check_name,
-    check_zones,
-    check_servers,
-    check_tls,
-    check_admin,
-    check_log,
-    check_http,
-    loader_check_tokens,
-    loader_check_cluster,
-    named_inherit,
-    loader_check_schemes,
-    loader_check_routes,
-    loader_check_upstreams,
-    loader_check_devices,
-    loader_check_access,
-    loader_check_media,
-    loader_check_names,
-    loader_check_publish,
-    loader_check_faults,
+    check_listeners,      check_token,
+    check_name,           check_zones,
+    check_servers,        check_tls,
+    check_admin,          check_log,
+    check_http,           loader_check_tokens,
+    loader_check_cluster, loader_check_shared,
+    named_inherit,        loader_check_schemes,
+    loader_check_routes,  loader_check_upstreams,
+    loader_check_devices, loader_check_access,
+    loader_check_media,   loader_check_names,
+    loader_check_publish, loader_check_faults,
     named_freeze,
 };
 

@@ -146,6 +146,14 @@ struct config_token {
     uint8_t digest[CONFIG_TOKEN_DIGEST_LEN]; /* SHA-256 of the token */
 };
 
+/* Where cache.shared leads, and the password. */
+struct config_shared {
+    const char *path;       /* of a Unix socket; NULL: */
+    struct address address; /* with the port; ADDRESS_NONE where cache.shared is not set */
+    uint32_t database;
+    const char *password; /* of cache.shared-password-file, wiped with the snapshot; or NULL */
+};
+
 struct config_listener {
     enum transport transport;
     const char *uri; /* as it was written; for * with the address in its place */
@@ -166,6 +174,8 @@ struct config {
 
     const uint8_t *cluster_secret; /* the bytes of cluster.secret-file; wiped with the snapshot */
     size_t cluster_secret_len;     /* 0: there is none */
+
+    struct config_shared shared; /* cache.shared, parsed */
 
     const struct config_token *http_tokens; /* of http.tokens-file; NULL: none */
     size_t http_token_count;

@@ -395,6 +395,10 @@ void config_free(struct config *config)
         if (config->cluster_secret != NULL) {
             explicit_bzero((void *)(uintptr_t)config->cluster_secret, config->cluster_secret_len);
         }
+        if (config->shared.password != NULL) {
+            char *password = (char *)(uintptr_t)config->shared.password;
+            explicit_bzero(password, strlen(password));
+        }
         arena_free(config->arena);
         free(config);
     }

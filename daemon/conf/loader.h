@@ -231,6 +231,16 @@ void loader_check_devices(struct loader *loader);
 /** Whether @p name is good for a [device NAME]; converted to lower case in place. */
 bool loader_take_device_name(char *name);
 
+/** Reads cluster.secret-file; its bytes are in the snapshot's arena. */
+void loader_check_cluster(struct loader *loader);
+
+/** Checks cache.shared and its keys, and reads the password into the snapshot's arena. */
+void loader_check_shared(struct loader *loader);
+
+/** Where the key of options.def was set. Static, or borrowed from @p loader. */
+const struct place *check_place_of(const struct loader *loader, const char *section,
+                                   const char *key);
+
 /** Checks [media N]; the rows are in the snapshot's arena. */
 void loader_check_media(struct loader *loader);
 

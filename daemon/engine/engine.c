@@ -7,6 +7,7 @@
 #include "fetch/coalesce.h"
 #include "fetch/forward.h"
 #include "fetch/redirect.h"
+#include "fetch/shared.h"
 #include "fetch/transfer.h"
 #include "net/cookie.h"
 #include "origin/carrier.h"
@@ -97,7 +98,7 @@ static int init_tables(struct engine *engine)
         throttle_table_init(&engine->origin.throttles, config->limits_throttled) == 0 &&
         coalesce_init(&engine->fetch.equals, config->limits_exchanges, seed) == 0;
     set_sources(engine);
-    return good ? 0 : -ENOMEM;
+    return good ? shared_open(&engine->fetch) : -ENOMEM;
 }
 
 int engine_new(const struct engine_options *options, struct engine **ret_engine)
@@ -142,6 +143,7 @@ void engine_free(struct engine *engine)
     for (uint32_t i = 0; i < engine->fetch.fetches.free.used; i++) {
         transfer_cancel(&engine->fetch, &engine->fetch.fetches.slots[i]);
     }
+    shared_close(&engine->fetch);
     carrier_session.free(&engine->origin);
     carrier_http.free(&engine->origin);
     faults_free(&engine->context);
@@ -283,6 +285,7 @@ void engine_set_config(struct engine *engine, const struct config *config)
     engine->context.policy_epoch++;
     if (before != NULL) {
         echo_set_config(&engine->client, before);
+        shared_set_config(&engine->fetch);
     }
     faults_configure(&engine->context);
     carrier_session.set_config(&engine->origin);

@@ -13,6 +13,7 @@
 #include "fetch/forward.h"
 #include "fetch/group.h"
 #include "fetch/published.h"
+#include "fetch/shared.h"
 #include "fetch/side.h"
 #include "policy/access.h"
 
@@ -76,8 +77,20 @@ static uint8_t audience_of_rules(const struct fetch_side *side, const struct que
                : 0;
 }
 
+/*
+ * Whether its answer may be kept where other replicas have it: of no secure target, for no client
+ * in particular, and a target that means the same elsewhere.
+ */
+static bool is_for_replicas(const struct cache_key_source *source)
+{
+    const struct scheme *scheme = source->target->scheme;
+    bool is_secure = transport_is_secure(scheme->transport) || scheme->number == CRI_SCHEME_HTTPS;
+    return !is_secure && source->audience_kind == 0 && source->audience.len == 0 &&
+           (source->target->is_name || !address_needs_scope(&source->target->address));
+}
+
 static bool cached_make_key(struct fetch_side *side, const struct question *question,
-                            struct cache_key *ret_key)
+                            struct cache_key *ret_key, bool *ret_is_shareable)
 {
     struct cache_key_source source = {
         .target = question->target,
@@ -90,6 +103,7 @@ static bool cached_make_key(struct fetch_side *side, const struct question *ques
         return false;
     }
     source.audience_kind ^= audience_of_rules(side, question);
+    *ret_is_shareable = is_for_replicas(&source);
     return cache_key_make(&source, side->origin.key_memory, sizeof(side->origin.key_memory),
                           side->origin.changes->seed, ret_key);
 }
@@ -225,7 +239,7 @@ static struct cache_entry *cached_look(struct fetch_side *side, const struct que
     *ret_lookup = (struct cached_lookup){.hop_limit = hop_limit};
     bool is_on = cache_store_is_on(&side->cache);
     bool needs_key = is_on || side->context.config->cache_coalesce || question->is_registration;
-    if (!needs_key || !cached_make_key(side, question, key)) {
+    if (!needs_key || !cached_make_key(side, question, key, &ret_lookup->is_shareable)) {
         return NULL;
     }
     ret_lookup->has_key = true;
@@ -316,6 +330,7 @@ bool cached_begin(struct fetch_side *side, struct fetch *fetch, const struct cac
     ticket->answer = lookup->answer;
     ticket->hop_limit = lookup->hop_limit;
     ticket->is_alone = lookup->is_unfit;
+    ticket->is_shareable = lookup->is_shareable;
     ticket->changes = changes_count(side->origin.changes);
     for (uint32_t i = 0; i < lookup->candidates.count; i++) {
         if (cache_entry_pin(lookup->candidates.entries[i])) {
@@ -363,7 +378,8 @@ void cached_release(struct fetch_side *side, struct fetch *fetch)
 bool cached_has_changed(const struct fetch_side *side, const struct fetch *fetch)
 {
     const struct cache_ticket *ticket = &fetch->ticket;
-    return changes_happened(side->origin.changes, ticket->key.target_hash, ticket->changes);
+    return ticket->changes < side->changes_floor ||
+           changes_happened(side->origin.changes, ticket->key.target_hash, ticket->changes);
 }
 
 static void change(struct fetch_side *side, const struct target *target)
@@ -373,6 +389,8 @@ static void change(struct fetch_side *side, const struct target *target)
                              side->origin.changes->seed, &key)) {
         return; /* nor has any entry a key that long */
     }
+    /* Before other workers see the change: what they ask the server for afterwards counts it. */
+    shared_change(side, &key);
     changes_note(side->origin.changes, key.target_hash);
     cache_store_invalidate(&side->cache, &key);
 }
@@ -465,7 +483,11 @@ static void keep_answer(struct fetch_side *side, const struct fetch *fetch,
         .hop_limit = ticket->hop_limit,
         .changes = ticket->changes,
     };
-    (void)cache_store_put(&side->cache, &item);
+    struct cache_entry *entry = cache_store_put(&side->cache, &item);
+    if (entry != NULL) {
+        const struct representation kept = cache_entry_get(&side->cache, entry);
+        shared_keep(side, fetch, &kept, from);
+    }
 }
 
 static bool has_etag(const struct fetch_side *side, const struct cache_entry *entry,
@@ -507,6 +529,9 @@ static void answer_validated(struct fetch_side *side, struct fetch *fetch,
     metric_add(&side->context.metrics.cache_validated, 1);
     fetch->ticket.answer = CACHE_ANSWER_VALIDATED;
     struct representation kept = cache_entry_get(&side->cache, entry);
+    if (!entry->is_invalid) {
+        shared_keep(side, fetch, &kept, &entry->origin);
+    }
     struct reply reply = cached_reply_of(&kept, now_ms);
     fetch_answer(side, fetch, REASON_answered, &reply);
 }
@@ -705,6 +730,9 @@ static bool take_entry(struct fetch_side *side, const struct question *question,
         return false;
     }
     cache_entry_touch(entry);
+    if (!shared_hears(side)) {
+        metric_add(&side->context.metrics.cache_unheard_hits, 1);
+    }
     struct reply whole = cached_reply_of(&kept, context_now_ms(&side->context));
     finding->reply = cached_reply_to(message->options, &whole, finding->etag_option);
     return true;

@@ -4,6 +4,7 @@
 #define CRIPROXY_TICKET_H
 
 #include "cache/store.h"
+#include "net/shared_store.h"
 
 /* What the cache said to a request; for the log. */
 enum cache_answer {
@@ -12,6 +13,7 @@ enum cache_answer {
     CACHE_ANSWER_MISS,      /* nothing there */
     CACHE_ANSWER_STALE,     /* only what has to be validated, */
     CACHE_ANSWER_VALIDATED, /* and was: answered from the cache */
+    CACHE_ANSWER_SHARED,    /* answered from what replicas share */
     CACHE_ANSWER_FOLLOWS,   /* an equal request was on its way already: of requests */
 };
 
@@ -26,7 +28,10 @@ struct cache_ticket {
     bool has_foreign_etags; /* the client asks about representations that are not here */
     bool is_for_one;        /* the answer that has come is for one client */
     bool is_alone;          /* no equal request joins it */
-    uint8_t hop_limit;      /* towards the next hop; 0: none */
+    bool is_shareable;      /* any client of any replica may have the answer (fetch/shared.h) */
+    bool has_generation;    /* the target's was known before it was sent: */
+    uint8_t generation[SHARED_GENERATION_LEN];
+    uint8_t hop_limit; /* towards the next hop; 0: none */
     enum cache_answer answer;
     struct cache_key key;               /* its bytes are in the fetch's memory */
     struct bytes etags;                 /* of the client, as encoded options; there as well */

@@ -19,6 +19,9 @@
 #if CRI_WITH_WEBSOCKETS
 #include <wslay/wslay.h>
 #endif
+#if CRI_WITH_REDIS
+#include <hiredis/hiredis.h>
+#endif
 #if CRI_WITH_HTTP
 #include "net/web_library.h"
 
@@ -71,6 +74,10 @@ const struct library *libraries(void)
     rows[count++] = (struct library){"http_parser", version_of_http_parser()};
     rows[count++] = (struct library){"libcurl", web_library_version()};
 #endif
+#if CRI_WITH_REDIS
+    /* No function tells it. */
+    rows[count++] = (struct library){"hiredis", HIREDIS_BUILT_WITH};
+#endif
     rows[count] = (struct library){.name = NULL};
     return rows;
 }
@@ -89,6 +96,7 @@ const struct feature *features(void)
         {"tls", CRI_WITH_TLS},
         {"libcoap", CRI_WITH_LIBCOAP},
         {"http", CRI_WITH_HTTP},
+        {"redis", CRI_WITH_REDIS},
         {"idn", CRI_WITH_IDN},
         {"raw-public-keys", OPENSSL_VERSION_NUMBER >= RAW_KEYS_OPENSSL},
         {NULL, false},

@@ -166,6 +166,9 @@ static int load_keyring(struct config *config, struct keyring **ret_keyring,
     if (config->cluster_secret_len > 0) {
         credentials_check_secrecy(config->cluster_secret_file);
     }
+    if (config->shared.password != NULL) {
+        credentials_check_secrecy(config->cache_shared_password_file);
+    }
     *ret_keyring = keyring_load(config, why, RELOAD_ERROR_MAX);
     if (*ret_keyring == NULL) {
         log_credentials_failure(why);

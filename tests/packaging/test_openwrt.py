@@ -132,7 +132,7 @@ PACKAGES = {"cri": "libcri", "utf8proc": "libutf8proc", "idn2": "libidn2", "inih
             "cares": "libcares", "ssl": "libopenssl", "crypto": "libopenssl",
             "event": "libevent2", "event_core": "libevent2-core", "event_extra": "libevent2-extra",
             "event_pthreads": "libevent2-pthreads", "event_openssl": "libevent2-openssl",
-            "coap": None, "wslay": None, "http_parser": None, "curl": None, "asan": None, "ubsan": None, "tsan": None, "c": None,
+            "coap": None, "hiredis": None, "wslay": None, "http_parser": None, "curl": None, "asan": None, "ubsan": None, "tsan": None, "c": None,
             "gcc_s": None, "m": None}
 
 

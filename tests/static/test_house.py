@@ -260,6 +260,7 @@ PACKAGES = {
     "libcares": "libc-ares-dev", "http_parser": "libhttp-parser-dev",
     "libcoap": "libcoap3-dev", "libsystemd": "libsystemd-dev",
     "libcurl": "libcurl4-openssl-dev", "cmocka": "libcmocka-dev",
+    "hiredis": "libhiredis-dev",
 }
 
 
@@ -286,7 +287,7 @@ def test_system_tests_say_what_they_show(name):
                              re.MULTILINE | re.DOTALL):
         docstring = match.group(2) or ""
         cited = re.search(r"\b([A-Z]\w{1,4}-\d+|V\d+|Appendix B)\b", docstring)
-        topic = re.search(r'    """(Issue \d|Command line|Explain|Workers|Memory|Log|Sockets|Control)\b', docstring)
+        topic = re.search(r'    """(Issue \d+|Command line|Explain|Workers|Memory|Log|Sockets|Control)\b', docstring)
         assert cited or topic, match.group(1)
 
 

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What replicas have in common: cluster.secret-file, and the server of cache.shared. */
+#include "coap/message.h"
+#include "conf/loader.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#define SECRET_BYTES_MIN 32u
+#define SECRET_BYTES_MAX 1024u
+#define PASSWORD_BYTES_MIN 1u
+#define PASSWORD_BYTES_MAX 512u
+
+#define REDIS_PORT 6379u
+#define DATABASE_MAX 65535u
+#define SHARED_PATH_MAX 107u /* bytes of a Unix socket's path */
+
+/* A key that names a file with a secret of so many bytes. */
+struct secret_file {
+    const char *section, *key, *name;
+    size_t bytes_min, bytes_max;
+};
+
+/* Of what was read, without the end of the line that an editor or a tool adds. */
+static size_t secret_len_of(const uint8_t *bytes, size_t len)
+{
+    while (len > 0 && (bytes[len - 1] == '\n' || bytes[len - 1] == '\r')) {
+        len--;
+    }
+    return len;
+}
+
+/*
+ * The bytes are in the snapshot's arena, with a NUL after them, also after an error: config_free()
+ * wipes them. Whether others may read the file is checked with the files of other secrets.
+ */
+static struct bytes read_secret(struct loader *loader, const struct secret_file *secret)
+{
+    const struct place *place = check_place_of(loader, secret->section, secret->key);
+    size_t room = secret->bytes_max + 3;
+    uint8_t *bytes = arena_alloc(loader->config->arena, room + 1);
+    FILE *file = bytes == NULL ? NULL : fopen(secret->name, "re");
+    if (file == NULL) {
+        loader->no_memory |= bytes == NULL;
+        loader_error(loader, place, secret->section, secret->key, "%s cannot be read: %s",
+                     secret->name, strerror(errno));
+        return (struct bytes){0};
+    }
+    (void)setvbuf(file, NULL, _IONBF, 0); /* or a copy would stay behind */
+    size_t got = fread(bytes, 1, room, file);
+    size_t len = secret_len_of(bytes, got);
+    memset(bytes + len, 0, room + 1 - len);
+    if (ferror(file) != 0) {
+        loader_error(loader, place, secret->section, secret->key, "%s cannot be read: %s",
+                     secret->name, strerror(errno));
+    } else if (len < secret->bytes_min || len > secret->bytes_max) {
+        loader_error(loader, place, secret->section, secret->key,
+                     "%s: expected %zu to %zu bytes, got %s%zu", secret->name, secret->bytes_min,
+                     secret->bytes_max, got > secret->bytes_max ? "more than " : "",
+                     got > secret->bytes_max ? secret->bytes_max : len);
+    }
+    (void)fclose(file);
+    return (struct bytes){bytes, len};
+}
+
+void loader_check_cluster(struct loader *loader)
+{
+    struct config *config = loader->config;
+    const struct secret_file secret = {"cluster", "secret-file", config->cluster_secret_file,
+                                       SECRET_BYTES_MIN, SECRET_BYTES_MAX};
+    if (secret.name[0] != '\0') {
+        struct bytes bytes = read_secret(loader, &secret);
+        config->cluster_secret = bytes.data;
+        config->cluster_secret_len = bytes.len;
+    }
+}
+
+/* Digits only, up to DATABASE_MAX; none are 0. */
+static bool parse_database(const char *text, uint32_t *ret_database)
+{
+    uint32_t number = 0;
+    for (; *text != '\0'; text++) {
+        if (*text < '0' || *text > '9' || number > DATABASE_MAX) {
+            return false;
+        }
+        number = number * 10 + (uint32_t)(*text - '0');
+    }
+    *ret_database = number;
+    return number <= DATABASE_MAX;
+}
+
+static bool parse_shared(const char *text, struct config_shared *ret_shared)
+{
+    static const char unix_prefix[] = "unix:", redis_prefix[] = "redis://";
+    struct config_shared shared = {.path = NULL};
+
+    if (strncmp(text, unix_prefix, sizeof(unix_prefix) - 1) == 0) {
+        shared.path = text + sizeof(unix_prefix) - 1;
+        *ret_shared = shared;
+        return shared.path[0] == '/' && strlen(shared.path) <= SHARED_PATH_MAX;
+    }
+    if (strncmp(text, redis_prefix, sizeof(redis_prefix) - 1) != 0) {
+        return false;
+    }
+    text += sizeof(redis_prefix) - 1;
+    size_t len = strcspn(text, "/");
+    if (!address_parse(text, len, REDIS_PORT, &shared.address) || shared.address.port == 0 ||
+        address_is_multicast(&shared.address) ||
+        (text[len] == '/' && !parse_database(text + len + 1, &shared.database))) {
+        return false;
+    }
+    *ret_shared = shared;
+    return true;
+}
+
+static void shared_error(struct loader *loader, const char *key, const char *expected,
+                         const char *text)
+{
+    char got[GOT_MAX];
+    loader_error(loader, check_place_of(loader, "cache", key), "cache", key, "%s, got %s", expected,
+                 got_text(got, text, strlen(text)));
+}
+
+static bool is_prefix(const char *text)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                  "0123456789._:-";
+    return text[strspn(text, letters)] == '\0';
+}
+
+void loader_check_shared(struct loader *loader)
+{
+    struct config *config = loader->config;
+    const char *where = config->cache_shared;
+    const struct secret_file password = {"cache", "shared-password-file",
+                                         config->cache_shared_password_file, PASSWORD_BYTES_MIN,
+                                         PASSWORD_BYTES_MAX};
+
+    if (where[0] != '\0' && !CRI_WITH_REDIS) {
+        shared_error(loader, "shared", "built without Redis", where);
+    } else if (where[0] != '\0' && !parse_shared(where, &config->shared)) {
+        shared_error(loader, "shared",
+                     "expected redis://ADDRESS:PORT/DB with an IPv4 address or an IPv6 address in "
+                     "brackets, or unix:/PATH",
+                     where);
+    }
+    if (!is_prefix(config->cache_shared_prefix)) {
+        shared_error(loader, "shared-prefix", "expected letters, digits, and . _ : -",
+                     config->cache_shared_prefix);
+    }
+    if (password.name[0] != '\0') {
+        config->shared.password = (const char *)read_secret(loader, &password).data;
+    } else if (config->cache_shared_user[0] != '\0') {
+        shared_error(loader, "shared-user", "expected cache.shared-password-file with it",
+                     config->cache_shared_user);
+    }
+}

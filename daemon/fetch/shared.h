@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The second level of the cache, which replicas share (cache.shared): a server for the answers of
+ * all of them (net/shared_store.h), behind each worker's own cache.
+ *
+ *   a miss          shared_start() asks there first, for at most cache.shared-timeout, in state
+ *                   sharing; what comes is checked, kept in the first level, and given to all that
+ *                   wait. In any other case the fetch goes on as without it.
+ *   an answer       of a fetch that has asked is kept there, with the generation of its target
+ *                   that was there before it was asked for: after a change it counts no more.
+ *   a change        is told to the server, and by its channel to all replicas, which do with it as
+ *                   with one of their own (cache/changes.h).
+ *   the channel     is down: the first level goes on, and its hits are counted. When it is up
+ *                   again, all that was kept or asked for before is dropped.
+ *
+ * Only what any client may have is there: no answers of secure targets, none that came with
+ * credentials, no blocks. With cluster.secret-file names are keyed, and answers and messages carry
+ * a MAC; else whoever can write to the server can answer for any target.
+ *
+ * A breaker spares requests the time-out: after five answers in a row that did not come in time,
+ * none is asked for a while.
+ */
+#ifndef CRIPROXY_SHARED_H
+#define CRIPROXY_SHARED_H
+
+#include "cache/store.h"
+#include "fetch/fetch.h"
+
+struct fetch_side;
+struct shared;
+
+/**
+ * Begin with what the configuration names; side->shared stays NULL where it names nothing.
+ *
+ * @return 0 or -ENOMEM. End with shared_close().
+ */
+int shared_open(struct fetch_side *side);
+
+/** Ends the connections and frees what shared_open() made; takes a side without one. */
+void shared_close(struct fetch_side *side);
+
+/** Another snapshot is there: its cluster.secret-file may be another one, which is not borrowed. */
+void shared_set_config(struct fetch_side *side);
+
+/**
+ * In place of forward_start(), for a request of a client: asks there first, where it may, for
+ * cache.shared-timeout (ms) at most. May end the fetch at once.
+ */
+void shared_start(struct fetch_side *side, struct fetch *fetch);
+
+/**
+ * The answer to @p fetch has been kept here: keep it there too, where the fetch has asked before.
+ *
+ * @param answer as it was kept; borrowed
+ * @param from   the server that it came from; NULL: unknown
+ */
+void shared_keep(struct fetch_side *side, const struct fetch *fetch,
+                 const struct representation *answer, const struct address *from);
+
+/** A target has been changed by way of this worker; @p target is a key of which only that counts.
+ */
+void shared_change(struct fetch_side *side, const struct cache_key *target);
+
+/** Whether changes at other replicas are heard, or cache.shared is not set; true for up to 3 s
+ * after the last sign of the server. */
+bool shared_hears(const struct fetch_side *side);
+
+#endif

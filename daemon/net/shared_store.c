@@ -1,0 +1,572 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Two links: one for commands, one that is subscribed. The tick connects them again, sends the
+ * beats, and ends the channel where none comes back.
+ *
+ *   commands: connecting -> AUTH, SELECT -> INFO (the server's run)
+ *                        -> DEL of e where changes are owed -> ready
+ *   channel:  connecting -> AUTH -> SUBSCRIBE -> ready
+ */
+#include "net/shared_store.h"
+
+#include "net/loop.h"
+#include "net/loop_internal.h"
+#include "net/redis_link.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <openssl/rand.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TICK_MS 250u
+#define BEAT_MS 1000u    /* between beats, */
+#define SILENCE_MS 3000u /* and after so long without one the channel is down */
+
+#define LOOKS_MAX 1024u          /* questions without an answer */
+#define GENERATION_TTL_S "90000" /* longer than any answer is fresh: 25 h */
+#define RUN_LEN 16u              /* of the 40 digits of a server's run */
+#define HALF_LEN (SHARED_GENERATION_LEN / 2)
+#define KEY_MAX 192u
+
+struct shared_store {
+    struct loop *loop;
+    const struct shared_store_options *options;
+    const struct shared_store_handler *handler;
+    void *context;
+    struct event *tick;
+    struct redis_link commands, channel;
+    char run[RUN_LEN + 1];
+    char changes_name[KEY_MAX], beat_name[KEY_MAX];
+    uint64_t looks[LOOKS_MAX]; /* their numbers: a ring */
+    unsigned look_first, look_count;
+    uint64_t left_ms; /* of the value whose reply comes next */
+    bool owes;        /* there were changes that could not be told, */
+    bool is_paying;   /* and the server is being told that all targets count as changed */
+    bool is_heard;    /* the channel is up */
+    uint64_t heard_ms, beat_ms;
+};
+
+static struct shared_store *store_of(const struct redis_link *link)
+{
+    return link->owner;
+}
+
+static void set_heard(struct shared_store *store, bool is_heard)
+{
+    if (store->is_heard != is_heard) {
+        store->is_heard = is_heard;
+        store->handler->on_channel(store->context, is_heard);
+    }
+}
+
+/* ---- keys ---- */
+
+static void name_key(const struct shared_store *store, char kind, const uint8_t *name,
+                     char ret_key[KEY_MAX])
+{
+    int len = snprintf(ret_key, KEY_MAX, "%s:%s:%c", store->options->prefix, store->run, kind);
+
+    if (name != NULL && len > 0 && (size_t)len < KEY_MAX - 2 * SHARED_NAME_LEN - 2) {
+        ret_key[len++] = ':';
+        for (unsigned i = 0; i < SHARED_NAME_LEN; i++) {
+            (void)snprintf(ret_key + len + 2 * (size_t)i, 3, "%02x", name[i]);
+        }
+    }
+}
+
+/* ---- set-up of the link for commands ---- */
+
+/* To what may be refused without harm, by a server that is full for example. */
+static void on_any(struct redis_link *link, const redisReply *reply)
+{
+    (void)link;
+    (void)reply;
+}
+
+/* An error ends the link. */
+static void on_needed(struct redis_link *link, const redisReply *reply)
+{
+    if (reply->type == REDIS_REPLY_ERROR) {
+        redis_link_fail(link, reply->str);
+    }
+}
+
+/* To what tells of a change: it has to be done. */
+static void on_changed(struct redis_link *link, const redisReply *reply)
+{
+    if (reply->type == REDIS_REPLY_INTEGER) {
+        link->changes--;
+    } else {
+        redis_link_fail(link,
+                        reply->type == REDIS_REPLY_ERROR ? reply->str : "a change was not taken");
+    }
+}
+
+/* The generation of a target is gone: what was kept of it counts no more. */
+static void on_generation_deleted(struct redis_link *link, const redisReply *reply)
+{
+    uint32_t serial = link->serial;
+
+    on_changed(link, reply);
+    if (link->serial == serial) {
+        store_of(link)->handler->on_told(store_of(link)->context, link->tag);
+    }
+}
+
+/* Random bytes, unless there are some: in time, those that a change has deleted come back as
+ * others. */
+static bool make_generation(struct shared_store *store, char kind, const uint8_t *name)
+{
+    uint8_t fresh[HALF_LEN];
+    char key[KEY_MAX];
+    struct redis_words words = {.count = 0};
+
+    if (RAND_bytes(fresh, (int)sizeof fresh) != 1) {
+        return false;
+    }
+    name_key(store, kind, name, key);
+    redis_text(&words, "SET");
+    redis_text(&words, key);
+    redis_word(&words, fresh, sizeof fresh);
+    redis_text(&words, "NX");
+    if (name != NULL) {
+        redis_text(&words, "EX");
+        redis_text(&words, GENERATION_TTL_S);
+    }
+    return redis_link_send(&store->commands, on_any, 0, &words);
+}
+
+static void commands_ready(struct shared_store *store)
+{
+    redis_link_is_up(&store->commands);
+    store->beat_ms = 0;
+    (void)make_generation(store, 'e', NULL);
+}
+
+/* All that was kept counts no more. */
+static void on_all_deleted(struct redis_link *link, const redisReply *reply)
+{
+    struct shared_store *store = store_of(link);
+    struct redis_words words = {.count = 0};
+
+    if (reply->type != REDIS_REPLY_INTEGER) {
+        redis_link_fail(link, reply->type == REDIS_REPLY_ERROR ? reply->str : "no answer to DEL");
+        return;
+    }
+    store->owes = store->is_paying = false;
+    store->handler->on_all_told(store->context);
+    redis_text(&words, "PUBLISH");
+    redis_text(&words, store->changes_name);
+    redis_word(&words, store->options->all_changed.data, store->options->all_changed.len);
+    link->changes++;
+    if (redis_link_send(link, on_changed, 0, &words)) {
+        commands_ready(store);
+    }
+}
+
+/* @return false: there is none in it */
+static bool read_run(struct shared_store *store, const redisReply *reply)
+{
+    static const char field[] = "\nrun_id:";
+    const char *at = reply->type == REDIS_REPLY_STRING ? strstr(reply->str, field) : NULL;
+
+    if (at == NULL || strspn(at + sizeof field - 1, "0123456789abcdef") < RUN_LEN) {
+        return false;
+    }
+    memcpy(store->run, at + sizeof field - 1, RUN_LEN);
+    return true;
+}
+
+static void on_server_info(struct redis_link *link, const redisReply *reply)
+{
+    struct shared_store *store = store_of(link);
+    char key[KEY_MAX];
+    struct redis_words words = {.count = 0};
+
+    if (!read_run(store, reply)) {
+        redis_link_fail(link, reply->type == REDIS_REPLY_ERROR ? reply->str : "no run_id in INFO");
+        return;
+    }
+    if (!store->owes) {
+        commands_ready(store);
+        return;
+    }
+    name_key(store, 'e', NULL, key);
+    redis_text(&words, "DEL");
+    redis_text(&words, key);
+    store->is_paying = redis_link_send(link, on_all_deleted, 0, &words);
+}
+
+static bool send_auth(struct redis_link *link)
+{
+    const struct shared_store_options *options = store_of(link)->options;
+    struct redis_words words = {.count = 0};
+
+    if (options->password == NULL) {
+        return true;
+    }
+    redis_text(&words, "AUTH");
+    if (options->user != NULL) {
+        redis_text(&words, options->user);
+    }
+    redis_text(&words, options->password);
+    return redis_link_send(link, on_needed, 0, &words);
+}
+
+static void commands_begin(struct redis_link *link)
+{
+    char number[16];
+    struct redis_words select = {.count = 0}, info = {.count = 0};
+
+    (void)snprintf(number, sizeof number, "%u", store_of(link)->options->database);
+    redis_text(&select, "SELECT");
+    redis_text(&select, number);
+    redis_text(&info, "INFO");
+    redis_text(&info, "server");
+    if (send_auth(link) &&
+        (store_of(link)->options->database == 0 || redis_link_send(link, on_needed, 0, &select))) {
+        (void)redis_link_send(link, on_server_info, 0, &info);
+    }
+}
+
+/* ---- the channel ---- */
+
+static bool string_is(const redisReply *reply, const char *text)
+{
+    return reply->type == REDIS_REPLY_STRING && strcmp(reply->str, text) == 0;
+}
+
+static void channel_take(struct shared_store *store, const redisReply *name,
+                         const redisReply *message)
+{
+    if (message->type != REDIS_REPLY_STRING) {
+        redis_link_fail(&store->channel, "a message that is none");
+    } else if (string_is(name, store->beat_name)) {
+        store->heard_ms = loop_now_ms(store->loop);
+        set_heard(store, store->commands.is_ready);
+    } else if (string_is(name, store->changes_name)) {
+        store->handler->on_change(store->context,
+                                  (struct bytes){(const uint8_t *)message->str, message->len});
+    }
+}
+
+static void channel_message(struct redis_link *link, const redisReply *reply)
+{
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 3 ||
+        !string_is(reply->element[0], "message")) {
+        redis_link_fail(link, "no message on the channel");
+    } else {
+        channel_take(store_of(link), reply->element[1], reply->element[2]);
+    }
+}
+
+static void on_subscribed(struct redis_link *link, const redisReply *reply)
+{
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 3 ||
+        !string_is(reply->element[0], "subscribe")) {
+        redis_link_fail(link, reply->type == REDIS_REPLY_ERROR ? reply->str : "not subscribed");
+    } else if (link->expected_count == 0) {
+        redis_link_is_up(link);
+        store_of(link)->beat_ms = 0; /* it is up when one has come */
+    }
+}
+
+static void channel_begin(struct redis_link *link)
+{
+    struct redis_words words = {.count = 0};
+
+    redis_text(&words, "SUBSCRIBE");
+    redis_text(&words, store_of(link)->beat_name);
+    redis_text(&words, store_of(link)->changes_name);
+    /* One reply for each channel, and nothing comes between them: they are one command. */
+    if (send_auth(link) && redis_link_send(link, on_subscribed, 0, &words)) {
+        redis_link_expect(link, on_subscribed, 0);
+    }
+}
+
+/* ---- the two links ---- */
+
+static void on_commands_failed(struct redis_link *link)
+{
+    struct shared_store *store = store_of(link);
+
+    /* What was sent last may not have been done: of changes that is assumed. */
+    store->owes = store->owes || link->changes > 0 || store->is_paying;
+    store->is_paying = false;
+    store->look_count = 0; /* their owners wait for a time only */
+    set_heard(store, false);
+}
+
+static void on_channel_failed(struct redis_link *link)
+{
+    set_heard(store_of(link), false);
+}
+
+static const struct redis_link_calls commands_calls = {
+    .name = "commands", .begin = commands_begin, .on_failed = on_commands_failed};
+static const struct redis_link_calls channel_calls = {.name = "channel",
+                                                      .begin = channel_begin,
+                                                      .on_message = channel_message,
+                                                      .on_failed = on_channel_failed};
+
+/* @return false without memory */
+static bool prepare_link(struct shared_store *store, struct redis_link *link,
+                         const struct redis_link_calls *calls)
+{
+    link->loop = store->loop;
+    link->options = store->options;
+    link->calls = calls;
+    link->owner = store;
+    return redis_link_init(link);
+}
+
+/* ---- the tick ---- */
+
+static void send_beat(struct shared_store *store, uint64_t now_ms)
+{
+    struct redis_words words = {.count = 0};
+
+    redis_text(&words, "PUBLISH");
+    redis_text(&words, store->beat_name);
+    redis_text(&words, "1");
+    store->beat_ms = now_ms;
+    (void)redis_link_send(&store->commands, on_needed, 0, &words);
+}
+
+static void on_tick(evutil_socket_t fd, short what, void *data)
+{
+    struct shared_store *store = data;
+
+    (void)fd;
+    (void)what;
+    loop_turn_begin(store->loop);
+    uint64_t now_ms = loop_now_ms(store->loop);
+    redis_link_tick(&store->commands, now_ms);
+    redis_link_tick(&store->channel, now_ms);
+    if (store->is_heard && now_ms - store->heard_ms >= SILENCE_MS) {
+        redis_link_fail(&store->channel, "nothing heard for three seconds");
+        set_heard(store, false);
+    }
+    if (store->commands.is_ready && store->channel.is_ready &&
+        (store->beat_ms == 0 || now_ms - store->beat_ms >= BEAT_MS)) {
+        send_beat(store, now_ms);
+    }
+}
+
+/* ---- the store ---- */
+
+/* @return false without random bytes */
+static bool name_channels(struct shared_store *store)
+{
+    uint8_t random[8];
+    const char *prefix = store->options->prefix;
+
+    if (RAND_bytes(random, (int)sizeof random) != 1) {
+        return false;
+    }
+    (void)snprintf(store->changes_name, sizeof store->changes_name, "%s:changes", prefix);
+    int len = snprintf(store->beat_name, sizeof store->beat_name, "%s:beat:", prefix);
+    for (unsigned i = 0; i < sizeof random && len > 0; i++) {
+        (void)snprintf(store->beat_name + len + 2 * (size_t)i, 3, "%02x", random[i]);
+    }
+    return true;
+}
+
+int shared_store_new(struct loop *loop, const struct shared_store_options *options,
+                     const struct shared_store_handler *handler, void *context,
+                     struct shared_store **ret_store)
+{
+    static const struct timeval period = {.tv_usec = TICK_MS * 1000};
+    struct shared_store *store = calloc(1, sizeof *store);
+
+    if (store == NULL) {
+        return -ENOMEM;
+    }
+    store->loop = loop;
+    store->options = options;
+    store->handler = handler;
+    store->context = context;
+    store->tick = event_new(loop->base, -1, EV_PERSIST, on_tick, store);
+    if (store->tick == NULL || !prepare_link(store, &store->commands, &commands_calls) ||
+        !prepare_link(store, &store->channel, &channel_calls) || !name_channels(store) ||
+        event_add(store->tick, &period) != 0) {
+        shared_store_free(store);
+        return -ENOMEM;
+    }
+    redis_link_connect(&store->commands);
+    redis_link_connect(&store->channel);
+    *ret_store = store;
+    return 0;
+}
+
+void shared_store_free(struct shared_store *store)
+{
+    if (store == NULL) {
+        return;
+    }
+    redis_link_clear(&store->commands);
+    redis_link_clear(&store->channel);
+    if (store->tick != NULL) {
+        event_free(store->tick);
+    }
+    free(store);
+}
+
+bool shared_store_is_ready(const struct shared_store *store)
+{
+    return store->commands.is_ready;
+}
+
+bool shared_store_hears(const struct shared_store *store)
+{
+    return store->is_heard;
+}
+
+/* ---- questions ---- */
+
+/* For how long the server keeps a value: asked for before the value itself. */
+static void on_left(struct redis_link *link, const redisReply *reply)
+{
+    if (reply->type == REDIS_REPLY_INTEGER) {
+        store_of(link)->left_ms = reply->integer > 0 ? (uint64_t)reply->integer : 0;
+    } else if (reply->type == REDIS_REPLY_ERROR) {
+        store_of(link)->left_ms = 0;
+    } else {
+        redis_link_fail(link, "no number for PTTL");
+    }
+}
+
+/*
+ * The value, and the generations of its target and of all, at one moment.
+ * @return false: it is something else
+ */
+static bool read_found(const redisReply *reply, struct shared_found *ret_found,
+                       uint8_t ret_generation[SHARED_GENERATION_LEN], bool *ret_lacks_all)
+{
+    bool is_known = true;
+
+    *ret_found = (struct shared_found){0};
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 3) {
+        return false;
+    }
+    redisReply *const *at = reply->element;
+    for (unsigned i = 0; i < 3; i++) {
+        if (at[i]->type != REDIS_REPLY_STRING && at[i]->type != REDIS_REPLY_NIL) {
+            return false;
+        }
+        is_known =
+            is_known &&
+            (i == 0 || (at[i]->type == REDIS_REPLY_STRING && (size_t)at[i]->len == HALF_LEN));
+    }
+    *ret_lacks_all = at[2]->type == REDIS_REPLY_NIL;
+    if (is_known) {
+        memcpy(ret_generation, at[1]->str, HALF_LEN);
+        memcpy(ret_generation + HALF_LEN, at[2]->str, HALF_LEN);
+        ret_found->generation = (struct bytes){ret_generation, SHARED_GENERATION_LEN};
+    }
+    if (is_known && at[0]->type == REDIS_REPLY_STRING) {
+        ret_found->value = (struct bytes){(const uint8_t *)at[0]->str, (size_t)at[0]->len};
+    }
+    return true;
+}
+
+static void on_entry_read(struct redis_link *link, const redisReply *reply)
+{
+    struct shared_store *store = store_of(link);
+    uint8_t generation[SHARED_GENERATION_LEN];
+    struct shared_found found = {0};
+    bool is_error = reply->type == REDIS_REPLY_ERROR, lacks_all = false;
+
+    if (!is_error && !read_found(reply, &found, generation, &lacks_all)) {
+        redis_link_fail(link, "an answer that is none");
+        return;
+    }
+    uint64_t number = store->looks[store->look_first];
+    store->look_first = (store->look_first + 1) % LOOKS_MAX;
+    store->look_count--;
+    found.left_ms = store->left_ms;
+    if (found.left_ms == 0) {
+        found.value = (struct bytes){0};
+    }
+    if (lacks_all) {
+        (void)make_generation(store, 'e', NULL);
+    }
+    store->handler->on_found(store->context, number, is_error ? NULL : &found);
+}
+
+bool shared_store_look(struct shared_store *store, const uint8_t entry[SHARED_NAME_LEN],
+                       const uint8_t target[SHARED_NAME_LEN], uint64_t number)
+{
+    char value_key[KEY_MAX], target_key[KEY_MAX], all_key[KEY_MAX];
+    struct redis_link *link = &store->commands;
+    struct redis_words read = {.count = 0}, left = {.count = 0};
+
+    if (!link->is_ready || store->look_count == LOOKS_MAX || redis_link_is_full(link)) {
+        return false;
+    }
+    name_key(store, 'v', entry, value_key);
+    name_key(store, 'g', target, target_key);
+    name_key(store, 'e', NULL, all_key);
+    redis_text(&read, "MGET");
+    redis_text(&read, value_key);
+    redis_text(&read, target_key);
+    redis_text(&read, all_key);
+    redis_text(&left, "PTTL");
+    redis_text(&left, value_key);
+    /* No transaction: a server without memory takes none. */
+    if (!make_generation(store, 'g', target) || !redis_link_send(link, on_left, 0, &left) ||
+        !redis_link_send(link, on_entry_read, 0, &read)) {
+        return false;
+    }
+    store->looks[(store->look_first + store->look_count++) % LOOKS_MAX] = number;
+    return true;
+}
+
+bool shared_store_put(struct shared_store *store, const uint8_t entry[SHARED_NAME_LEN],
+                      struct bytes value, uint64_t ttl_ms)
+{
+    char key[KEY_MAX], ttl[24];
+    struct redis_words words = {.count = 0};
+
+    if (!store->commands.is_ready || redis_link_is_full(&store->commands)) {
+        return false;
+    }
+    name_key(store, 'v', entry, key);
+    (void)snprintf(ttl, sizeof ttl, "%llu", (unsigned long long)ttl_ms);
+    redis_text(&words, "SET");
+    redis_text(&words, key);
+    redis_word(&words, value.data, value.len);
+    redis_text(&words, "PX");
+    redis_text(&words, ttl);
+    return redis_link_send(&store->commands, on_any, 0, &words);
+}
+
+void shared_store_change(struct shared_store *store, const uint8_t target[SHARED_NAME_LEN],
+                         struct bytes told, uint32_t tag)
+{
+    struct redis_link *link = &store->commands;
+    char key[KEY_MAX];
+    struct redis_words del = {.count = 0}, publish = {.count = 0};
+
+    if (target == NULL || !link->is_ready || redis_link_is_full(link)) {
+        if (link->is_ready || store->is_paying) { /* what is on its way may come too early */
+            redis_link_fail(link, "a change could not be told");
+        }
+        store->owes = true;
+        return;
+    }
+    name_key(store, 'g', target, key);
+    redis_text(&del, "DEL"); /* which a server that is full does, too */
+    redis_text(&del, key);
+    redis_text(&publish, "PUBLISH");
+    redis_text(&publish, store->changes_name);
+    redis_word(&publish, told.data, told.len);
+    link->changes += 2;
+    if (redis_link_send(link, on_generation_deleted, tag, &del)) {
+        (void)redis_link_send(link, on_changed, 0, &publish);
+    } else {
+        store->owes = true;
+    }
+}

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * In place of shared_store.c, shared_seal.c and redis_link.c, where CRI_WITH_REDIS is off. The
+ * configuration cannot have cache.shared then, so none of this is called but shared_store_free().
+ */
+#include "net/shared_seal.h"
+
+#include <errno.h>
+
+int shared_store_new(struct loop *loop, const struct shared_store_options *options,
+                     const struct shared_store_handler *handler, void *context,
+                     struct shared_store **ret_store)
+{
+    (void)loop;
+    (void)options;
+    (void)handler;
+    (void)context;
+    (void)ret_store;
+    return -ENOTSUP;
+}
+
+void shared_store_free(struct shared_store *store)
+{
+    (void)store;
+}
+
+bool shared_store_is_ready(const struct shared_store *store)
+{
+    (void)store;
+    return false;
+}
+
+bool shared_store_hears(const struct shared_store *store)
+{
+    (void)store;
+    return false;
+}
+
+bool shared_store_look(struct shared_store *store, const uint8_t entry[SHARED_NAME_LEN],
+                       const uint8_t target[SHARED_NAME_LEN], uint64_t number)
+{
+    (void)store;
+    (void)entry;
+    (void)target;
+    (void)number;
+    return false;
+}
+
+bool shared_store_put(struct shared_store *store, const uint8_t entry[SHARED_NAME_LEN],
+                      struct bytes value, uint64_t ttl_ms)
+{
+    (void)store;
+    (void)entry;
+    (void)value;
+    (void)ttl_ms;
+    return false;
+}
+
+void shared_store_change(struct shared_store *store, const uint8_t target[SHARED_NAME_LEN],
+                         struct bytes told, uint32_t tag)
+{
+    (void)store;
+    (void)target;
+    (void)told;
+    (void)tag;
+}
+
+bool shared_keys_derive(struct bytes secret, struct shared_keys *ret_keys)
+{
+    (void)secret;
+    *ret_keys = (struct shared_keys){.has_secret = false};
+    return false;
+}
+
+bool shared_name(const struct shared_keys *keys, struct bytes key,
+                 uint8_t ret_name[SHARED_NAME_LEN])
+{
+    (void)keys;
+    (void)key;
+    (void)ret_name;
+    return false;
+}
+
+size_t shared_head_len(const struct shared_keys *keys)
+{
+    (void)keys;
+    return 0;
+}
+
+bool shared_seal(const struct shared_keys *keys, enum shared_kind kind, const uint8_t *name,
+                 uint8_t *at, size_t len)
+{
+    (void)keys;
+    (void)kind;
+    (void)name;
+    (void)at;
+    (void)len;
+    return false;
+}
+
+bool shared_unseal(const struct shared_keys *keys, enum shared_kind kind, const uint8_t *name,
+                   struct bytes sealed, struct bytes *ret_body)
+{
+    (void)keys;
+    (void)kind;
+    (void)name;
+    (void)sealed;
+    (void)ret_body;
+    return false;
+}

@@ -1,0 +1,486 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Two proxies with one cache on a redis-server (cache.shared): what it saves, and that nothing
+wrong or stale is answered while it stops, pauses, forgets, is full or is hostile."""
+
+import contextlib
+import os
+import queue
+import re
+import shutil
+import socket
+import tempfile
+import threading
+
+import pytest
+
+from admin_wire import http, http_place, parse_metrics, value_of
+from coap_wire import PATIENCE_S, PUT, Message, Origin, code, uint
+from ports import closed_port, free_port
+from processes import Proxy, run_criproxyd, wait_until
+from redis_server import PROGRAM, Redis
+from target import Target
+
+ETAG, MAX_AGE = 4, 14
+
+pytestmark = pytest.mark.skipif(PROGRAM is None, reason="redis-server is not installed")
+
+
+class Resource:
+    """A state that a PUT changes; fresh for an hour."""
+
+    def __init__(self):
+        self.state = b"one"
+
+    def __call__(self, request):
+        if request.code == PUT:
+            self.state = request.payload
+            return Message(code=code(2, 4))
+        return Message(code=code(2, 5), options=[(MAX_AGE, uint(3600))], payload=self.state)
+
+
+@pytest.fixture
+def redis():
+    with Redis() as server:
+        yield server
+
+
+@pytest.fixture
+def origin():
+    with Origin(handler=Resource()) as server:
+        yield server
+
+
+@pytest.fixture
+def start():
+    """Starts replicas with a long time for the server: this machine may be busy."""
+    running = []
+
+    def start(uri, *more, is_up=True, timeout="10s"):
+        proxy = Proxy("--set", "cache.shared=" + uri, "--set", "cache.shared-timeout=" + timeout,
+                      "--set", "proxy.workers=1", "--set", "admin.listen=http://127.0.0.1:0",
+                      *more, listen=("127.0.0.1",))
+        running.append(proxy)
+        if is_up:
+            wait_for(proxy, "cache_shared_up", 1)
+        return proxy
+
+    yield start
+    for proxy in running:
+        proxy.stop_cleanly()
+
+
+def metric(proxy, name):
+    metrics = parse_metrics(http(http_place(proxy), "/metrics")[2])
+    full = "criproxyd_" + name
+    return value_of(metrics, full if full in metrics else full + "_total")
+
+
+def wait_for(proxy, name, value):
+    wait_until(lambda: metric(proxy, name) >= value,
+               lambda: "%s is %s, not %s\n%s" % (name, metric(proxy, name), value, proxy.text))
+
+
+def wait_for_down(proxy):
+    wait_until(lambda: metric(proxy, "cache_shared_up") == 0, lambda: proxy.text)
+
+
+def get(proxy, target):
+    with proxy.client() as client:
+        answer = client.ask(target.options("cri"))
+    assert answer.code_text == "2.05", answer
+    return answer
+
+
+def put(proxy, target, payload):
+    with proxy.client() as client:
+        assert client.ask(target.options("cri"), method=PUT, payload=payload).code_text == "2.04"
+
+
+def at(origin, path="a"):
+    return Target("127.0.0.1", origin.port, (path,))
+
+
+def test_what_one_has_fetched_the_other_has(redis, start, origin):
+    """Issue 20, item 1: one request to the origin server, and the age is told."""
+    first, second = start(redis.uri), start(redis.uri)
+    assert get(first, at(origin)).payload == b"one"
+    wait_until(lambda: redis.keys("v"))
+    answer = get(second, at(origin))
+    assert answer.payload == b"one"
+    assert int.from_bytes(answer.values(MAX_AGE)[0], "big") <= 3600
+    assert len(origin.requests) == 1
+    wait_for(second, "cache_shared_hits", 1)
+    get(second, at(origin))  # from its own cache now
+    wait_for(second, "cache_hits", 1)
+    assert metric(second, "cache_shared_hits") == 1
+    (name,) = redis.keys("v")
+    assert 0 < redis.ask("PTTL", name) <= 3600 * 1000
+
+
+def test_a_worker_has_what_another_has_fetched(redis, start, origin):
+    """Issue 20, item 1: the workers of one process share by it, too, and a change holds for all."""
+    proxy = start(redis.uri, "--set", "proxy.workers=4", is_up=False)
+    wait_for(proxy, "cache_shared_up", 4)
+    with contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(proxy.client()) for _ in range(16)]
+        for state in (b"one", b"two", b"three"):
+            if state != b"one":
+                put(proxy, at(origin), state)
+            for client in clients:
+                assert client.ask(at(origin).options("cri")).payload == state
+
+
+def test_a_change_by_one_reaches_the_other(redis, start, origin):
+    """Issue 20, item 1: a PUT at one replica makes what the other keeps stale."""
+    first, second = start(redis.uri), start(redis.uri)
+    for proxy in (first, second):
+        assert get(proxy, at(origin)).payload == b"one"
+    put(second, at(origin), b"two")
+    wait_for(first, "cache_shared_changes", 1)
+    for proxy in (first, second):
+        assert get(proxy, at(origin)).payload == b"two"
+
+
+class SlowGets(Resource):
+    """The answer to a GET waits until the test says so; it has the state of when it was asked."""
+
+    def __init__(self):
+        super().__init__()
+        self.is_slow, self.waiting = True, queue.Queue()
+
+    def __call__(self, request):
+        answer = super().__call__(request)
+        if request.code == PUT or not self.is_slow:
+            return answer
+        self.waiting.put((request, answer))
+        return None
+
+    def release(self, origin):
+        request, answer = self.waiting.get(timeout=PATIENCE_S)
+        index = next(i for i, one in enumerate(origin.requests) if one is request)
+        origin.reply(request, answer, origin.peers[index])
+
+
+def test_a_change_during_a_slow_fetch(redis, start):
+    """Issue 20, item 1: an answer from before a PUT at another replica is kept nowhere."""
+    resource = SlowGets()
+    with Origin(handler=resource) as origin:
+        first, second = start(redis.uri), start(redis.uri)
+        with first.client() as client:
+            asked = client.make(at(origin).options("cri"))
+            client.send(asked.encode())
+            origin.wait_for(1)
+            put(second, at(origin), b"two")
+            wait_for(first, "cache_shared_changes", 1)
+            resource.release(origin)
+            assert client.response_to(asked).payload == b"one"
+        resource.is_slow = False
+        for proxy in (first, second):
+            assert get(proxy, at(origin)).payload == b"two"
+
+
+def test_a_server_that_stops_and_comes_back_empty(redis, start, origin):
+    """Issue 20, item 1: without it all goes on; what was kept before it came back is dropped."""
+    first, second = start(redis.uri), start(redis.uri)
+    for proxy in (first, second):
+        assert get(proxy, at(origin)).payload == b"one"
+    redis.stop()
+    for proxy in (first, second):
+        wait_for_down(proxy)
+        proxy.wait_for_line(r"^shared_cache_down\b.*connection=channel")
+        assert get(proxy, at(origin)).payload == b"one"  # by its own cache: Max-Age holds
+        wait_for(proxy, "cache_unheard_hits", 1)
+    put(first, at(origin), b"two")  # which the second cannot hear of
+    assert get(first, at(origin)).payload == b"two"
+    assert get(second, at(origin, "b")).payload == b"two"  # not kept before: the origin server's
+    redis.start()
+    for proxy in (first, second):
+        wait_for(proxy, "cache_shared_up", 1)
+        proxy.wait_for_line(r"^shared_cache_up\b.*connection=commands")
+        assert get(proxy, at(origin)).payload == b"two"
+
+
+def test_a_server_that_pauses(redis, start, origin):
+    """Issue 20, item 1: requests wait for cache.shared-timeout; a change meanwhile is owed."""
+    first = start(redis.uri, timeout="10ms")
+    second = start(redis.uri, timeout="10ms")
+    for proxy in (first, second):
+        assert get(proxy, at(origin)).payload == b"one"
+    redis.pause()
+    for number in range(20):
+        assert get(first, at(origin, "p%d" % number)).payload == b"one"
+    wait_for(first, "cache_shared_late", 1)
+    wait_for(first, "cache_shared_skipped", 1)  # the breaker, or the connection is given up
+    put(first, at(origin), b"two")
+    assert get(first, at(origin)).payload == b"two"
+    for proxy in (first, second):
+        wait_for_down(proxy)
+    redis.go_on()
+    for proxy in (first, second):
+        wait_for(proxy, "cache_shared_up", 1)
+        assert get(proxy, at(origin)).payload == b"two"
+
+
+def test_a_change_that_could_not_be_told_is_made_good(redis, start, origin):
+    """Issue 20, item 1: what the server kept before a change that it missed counts no more."""
+    first, second = start(redis.uri), start(redis.uri)
+    assert get(first, at(origin)).payload == b"one"
+    (name,) = wait_until(lambda: redis.keys("v"))
+    with redis.connect() as alone:
+        for words in ("CONFIG SET maxclients 1", "CLIENT KILL TYPE normal", "CLIENT KILL TYPE pubsub"):
+            redis.ask(*words.split(), connection=alone)
+        wait_for_down(first)
+        put(first, at(origin), b"two")
+        redis.ask("CONFIG", "SET", "maxclients", 1000, connection=alone)
+    for proxy in (first, second):
+        wait_for(proxy, "cache_shared_up", 1)
+    assert redis.ask("EXISTS", name) == 1  # still there, and of no use
+    for proxy in (second, first):
+        assert get(proxy, at(origin)).payload == b"two"
+
+
+def test_a_server_that_is_full(redis, start, origin):
+    """Issue 20, item 1: it refuses to keep anything, and changes count all the same."""
+    first, second = start(redis.uri), start(redis.uri)
+    assert get(first, at(origin)).payload == b"one"
+    wait_until(lambda: redis.keys("v"))
+    redis.ask("CONFIG", "SET", "maxmemory", 1)
+    assert get(first, at(origin, "b")).payload == b"one"  # not kept there
+    assert get(second, at(origin)).payload == b"one"      # still there
+    wait_for(second, "cache_shared_hits", 1)
+    put(second, at(origin), b"two")
+    wait_for(first, "cache_shared_changes", 1)
+    for proxy in (first, second):
+        assert get(proxy, at(origin)).payload == b"two"
+    assert len(redis.keys("v")) == 1
+    for proxy in (first, second):
+        assert metric(proxy, "cache_shared_up") == 1
+
+
+def test_a_server_that_evicts_anything(redis, start, origin):
+    """Issue 20, item 1: a generation that is gone makes the answer useless, never valid again."""
+    first, second = start(redis.uri), start(redis.uri)
+    assert get(first, at(origin)).payload == b"one"
+    wait_until(lambda: redis.keys("v"))
+    for name in [*redis.keys("g"), *redis.ask("KEYS", "*:e")]:
+        redis.ask("DEL", name)
+    put(first, at(origin), b"two")
+    assert get(second, at(origin)).payload == b"two"
+    assert metric(second, "cache_shared_hits") == 0
+
+
+def test_entries_of_another_secret_are_refused(redis, start, origin, tmp_path):
+    """Issue 20, item 1: names are keyed, and an entry that was tampered with does not count."""
+    secrets = [tmp_path / name for name in ("secret", "other")]
+    for secret, digits in zip(secrets, ("4a", "4b")):
+        secret.write_text(digits * 32)
+        secret.chmod(0o600)
+    first, other, same = (start(redis.uri, "--set", "cluster.secret-file=%s" % secret)
+                          for secret in (secrets[0], secrets[1], secrets[0]))
+    assert get(first, at(origin)).payload == b"one"
+    (name,) = wait_until(lambda: redis.keys("v"))
+    assert get(other, at(origin)).payload == b"one"
+    assert len(origin.requests) == 2
+    value = redis.ask("GET", name)
+    redis.ask("SET", name, value[:-1] + b"x", "PX", 60000)
+    assert get(same, at(origin)).payload == b"one"
+    assert len(origin.requests) == 3
+    wait_for(same, "cache_shared_refused", 1)
+    redis.ask("PUBLISH", "criproxy:changes", b"\1" + bytes(16))  # without a MAC: nothing is dropped
+    wait_for(same, "cache_shared_refused", 2)
+    get(same, at(origin))
+    assert len(origin.requests) == 3
+
+
+def test_a_password_and_a_user(start, origin, tmp_path):
+    """Issue 20, item 1: ACL users over TCP, with no more rights than the manual names."""
+    port = free_port()
+    rights = ("~mine:* &mine:* +auth +select +info +set +mget +pttl +del +publish +subscribe").split()
+    with Redis("--port", str(port), "--bind", "127.0.0.1", "--user", "cri", "on", ">letmein",
+               *rights) as redis:
+        (tmp_path / "right").write_text("letmein\n")
+        (tmp_path / "wrong").write_text("nonsense\n")
+        uri = "redis://127.0.0.1:%d/3" % port
+        common = ("--set", "cache.shared-user=cri", "--set", "cache.shared-prefix=mine")
+        files = ["cache.shared-password-file=%s" % (tmp_path / name) for name in ("right", "wrong")]
+        for file in tmp_path.iterdir():
+            file.chmod(0o600)
+        first, second = (start(uri, *common, "--set", files[0]) for _ in range(2))
+        third = start(uri, *common, "--set", files[1], is_up=False)
+        third.wait_for_line(r"^shared_cache_down\b.*WRONGPASS")
+        get(first, at(origin))
+        wait_for(first, "cache_shared_kept", 1)
+        wait_until(lambda: "db3" in redis.ask("INFO", "keyspace").decode())
+        get(second, at(origin))
+        wait_for(second, "cache_shared_hits", 1)
+        assert get(third, at(origin)).payload == b"one"
+
+
+def test_long_answers_are_not_sent(redis, start):
+    """Issue 20, item 1: cache.shared-entry-bytes."""
+    def long_answer(_):
+        return Message(code=code(2, 5), options=[(MAX_AGE, b"\xff")], payload=bytes(600))
+
+    with Origin(handler=long_answer) as origin:
+        proxy = start(redis.uri, "--set", "cache.shared-entry-bytes=500B")
+        get(proxy, at(origin))
+        wait_for(proxy, "cache_shared_unkept", 1)
+        assert not redis.keys("v")
+
+
+class Hostile:
+    """A server that says to whatever comes what the test wants, to each connection."""
+
+    def __init__(self, speak):
+        self.folder = tempfile.mkdtemp(prefix="hostile-")
+        self.uri = "unix:" + os.path.join(self.folder, "socket")
+        self.speak = speak
+        self.listener = socket.socket(socket.AF_UNIX)
+        self.listener.bind(self.uri[5:])
+        self.listener.listen()
+        self.connections = []
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self):
+        with contextlib.suppress(OSError):
+            while True:
+                connection = self.listener.accept()[0]
+                self.connections.append(connection)
+                threading.Thread(target=self._talk, args=(connection,), daemon=True).start()
+
+    def _talk(self, connection):
+        with contextlib.suppress(OSError):
+            self.speak(connection)
+
+    def close(self):
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+        for connection in self.connections:
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+            connection.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def say(data):
+    def speak(connection):
+        connection.recv(65536)
+        connection.sendall(data)
+        while connection.recv(65536):
+            pass
+    return speak
+
+
+def say_without_end(connection):
+    connection.recv(65536)
+    connection.sendall(b"$900000000\r\n")
+    while True:
+        connection.sendall(bytes(65536))
+
+
+INFO = b"\r\nrun_id:" + b"0123456789abcdef" * 2 + b"01234567\r\n"
+GREETING = b"$%d\r\n%s\r\n" % (len(INFO), INFO)
+
+HOSTILE = [
+    pytest.param(say(b"HTTP/1.1 400 Bad Request\r\n\r\n"), r"Protocol error", id="garbage"),
+    pytest.param(say(b"$100\r\nrun_"), r"no reply within three seconds", id="stall"),
+    pytest.param(say_without_end, r"a reply is too long", id="endless"),
+    pytest.param(say(b"*1000000\r\n"), r".", id="many"),
+    pytest.param(say(b"*1\r\n" * 9), r".", id="deep"),
+    pytest.param(say(b"*16\r\n" + b"$4\r\nabcd\r\n" * 16), r".", id="array"),
+    pytest.param(say(b"$-1\r\n"), r"no run_id|subscribed", id="nil"),
+    pytest.param(say(b":1\r\n"), r"no run_id|subscribed", id="number"),
+    pytest.param(say(b"-NOAUTH \x1b[31mred\r\n"), r"NOAUTH", id="error"),
+    pytest.param(say(GREETING + b"+OK\r\n" * 99), r"not asked for|not subscribed", id="unasked"),
+    pytest.param(say(GREETING + b"+OK\r\n" + b"+" + b"a" * 9000 + b"\r\n"),
+                 r"not asked for|not subscribed", id="line"),
+    pytest.param(say(b""), r"no reply within three seconds", id="silence"),
+    pytest.param(lambda connection: connection.shutdown(socket.SHUT_RDWR), r".", id="close"),
+]
+
+
+@pytest.mark.parametrize("speak, error", HOSTILE)
+def test_a_hostile_server(speak, error, start, origin):
+    """Issue 20, item 1: whatever it says, requests are answered, and the proxy goes on."""
+    hostile = Hostile(speak)
+    try:
+        proxy = start(hostile.uri, is_up=False)
+        proxy.wait_for_line(r"^shared_cache_down\b.*error=.*(%s)" % error)
+        assert "\x1b" not in proxy.text
+        for number in range(5):
+            assert get(proxy, at(origin, "h%d" % number)).payload == b"one"
+        put(proxy, at(origin, "h0"), b"two")
+        assert get(proxy, at(origin, "h0")).payload == b"two"
+        proxy.assert_alive()
+        assert metric(proxy, "cache_shared_up") == 0
+    finally:
+        hostile.close()
+
+
+def between(client, path, change):
+    """Passes on what is said to a real server, and what it says as @change makes of it."""
+    with socket.socket(socket.AF_UNIX) as server:
+        server.connect(path)
+
+        def ask():
+            with contextlib.suppress(OSError):
+                while data := client.recv(65536):
+                    server.sendall(data)
+
+        threading.Thread(target=ask, daemon=True).start()
+        while data := server.recv(65536):
+            client.sendall(change(data))
+
+
+CHANGES = [
+    pytest.param(lambda data: data.replace(b"*3\r\n$", b"*3\r\n:7\r\n$"), id="element"),
+    pytest.param(lambda data: data.replace(b"*3\r\n$", b"*2\r\n$"), id="fewer"),
+    pytest.param(lambda data: data.replace(b"\xffone", b"\xffONE").replace(b"\xff", b"\xf0"),
+                 id="marker"),
+    pytest.param(lambda data: data.replace(b":3", b":-3"), id="ttl"),
+    pytest.param(lambda data: data.replace(b"$8\r\n", b"$7\r\n"), id="short"),
+]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_server_whose_answers_are_damaged(change, redis, start, origin):
+    """Issue 20, item 1: no answer of it is believed that is not whole."""
+    hostile = Hostile(lambda connection: between(connection, redis.path, change))
+    try:
+        first = start(redis.uri)
+        second = start(hostile.uri, is_up=False)
+        get(first, at(origin))
+        wait_until(lambda: redis.keys("v"))
+        for number in range(5):
+            assert get(second, at(origin)).payload == b"one"
+            assert get(second, at(origin, "n%d" % number)).payload == b"one"
+        second.assert_alive()
+    finally:
+        hostile.close()
+
+
+def test_a_server_that_is_not_there(start, origin):
+    """Issue 20, item 1: the proxy starts, says so once, and answers."""
+    uri = "redis://127.0.0.1:%d/0" % closed_port()
+    proxy = start(uri, is_up=False)
+    proxy.wait_for_line(r"^shared_cache_down\b")
+    assert get(proxy, at(origin)).payload == b"one"
+    assert len(re.findall(r"^shared_cache_down\b.*connection=commands", proxy.text, re.M)) == 1
+
+
+@pytest.mark.parametrize("value, error", [
+    ("cache.shared=redis://redis.example:6379/0", "expected redis://"),
+    ("cache.shared=redis://127.0.0.1:6379/70000", "expected redis://"),
+    ("cache.shared=redis://127.0.0.1:0", "expected redis://"),
+    ("cache.shared=redis://[ff02::1]:6379", "expected redis://"),
+    ("cache.shared=rediss://127.0.0.1:6379", "expected redis://"),
+    ("cache.shared=unix:relative", "expected redis://"),
+    ("cache.shared-prefix=a b", "expected letters"),
+    ("cache.shared-user=cri", "password-file"),
+    ("cache.shared-password-file=/nonexistent/file", "cannot be read"),
+])
+def test_configuration_that_is_refused(value, error):
+    """Issue 20, item 1: each key says what it wants."""
+    done = run_criproxyd("--check-config", "--set", value)
+    assert done.returncode != 0
+    assert error in done.stderr + done.stdout
