@@ -1,7 +1,314 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * There is no fake of the server that replicas share: with cache.shared an engine on the fake
- * network does not start, as in a build without Redis. tests/system/test_shared_cache.py has real
- * servers.
- */
-#include "net/without_redis.c"
+#include "support/fake_shared.h"
+
+#include "base/hash.h"
+#include "net/loop.h"
+#include "net/shared_seal.h"
+#include "support/fake_net.h"
+#include "support/fake_net_internal.h"
+#include "support/test.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ENTRIES_MAX 32u
+#define VALUE_MAX 2048u
+#define WAITING_MAX 32u
+
+struct fake_entry {
+    uint8_t name[SHARED_NAME_LEN];
+    uint8_t value[VALUE_MAX];
+    size_t len;
+    uint64_t until_ms;
+};
+
+struct fake_generation {
+    uint8_t name[SHARED_NAME_LEN];
+    uint64_t number; /* 0: none */
+};
+
+struct fake_look {
+    uint8_t entry[SHARED_NAME_LEN], target[SHARED_NAME_LEN];
+    uint64_t number;
+};
+
+struct shared_store {
+    struct loop *loop;
+    const struct shared_store_handler *handler;
+    void *context;
+};
+
+static struct {
+    struct shared_store *store;
+    struct fake_shared_counts counts;
+    bool is_not_ready, is_held, is_down;
+    struct fake_entry entries[ENTRIES_MAX];
+    size_t entry_count;
+    struct fake_generation generations[ENTRIES_MAX];
+    size_t generation_count;
+    uint64_t last_number;
+    struct fake_look looks[WAITING_MAX];
+    size_t look_count;
+    uint32_t waiting[WAITING_MAX]; /* tags of changes */
+    size_t waiting_count;
+    uint8_t told[512];
+    size_t told_len;
+} fake;
+
+/* ---- what is kept ---- */
+
+static struct fake_entry *fake_entry_find(const uint8_t *name)
+{
+    for (size_t i = 0; i < fake.entry_count; i++) {
+        if (memcmp(fake.entries[i].name, name, SHARED_NAME_LEN) == 0) {
+            return &fake.entries[i];
+        }
+    }
+    return NULL;
+}
+
+static struct fake_generation *generation_of(const uint8_t *name)
+{
+    size_t i = 0;
+    while (i < fake.generation_count &&
+           memcmp(fake.generations[i].name, name, SHARED_NAME_LEN) != 0) {
+        i++;
+    }
+    if (i == fake.generation_count) {
+        assert_true(i < ENTRIES_MAX);
+        memcpy(fake.generations[i].name, name, SHARED_NAME_LEN);
+        fake.generations[i].number = 0;
+        fake.generation_count++;
+    }
+    return &fake.generations[i];
+}
+
+static void answer_look(const struct fake_look *look)
+{
+    uint8_t generation[SHARED_GENERATION_LEN] = {0};
+    struct fake_generation *of_target = generation_of(look->target);
+    const struct fake_entry *kept = fake_entry_find(look->entry);
+    uint64_t now_ms = loop_now_ms(fake.store->loop);
+    of_target->number = of_target->number != 0 ? of_target->number : ++fake.last_number;
+    memcpy(generation, &of_target->number, sizeof(of_target->number));
+    struct shared_found found = {.generation = {generation, sizeof(generation)}};
+    if (kept != NULL && kept->until_ms > now_ms) {
+        found.value = (struct bytes){kept->value, kept->len};
+        found.left_ms = kept->until_ms - now_ms;
+    }
+    fake.store->handler->on_found(fake.store->context, look->number, &found);
+}
+
+/* What it said is acted on in a turn of the loop, now. */
+static void wake_engine(void)
+{
+    fake_loop_wake(fake.store->loop);
+    fake_net_run(0);
+}
+
+/* ---- what a test says ---- */
+
+void fake_shared_reset(void)
+{
+    struct shared_store *store = fake.store;
+    memset(&fake, 0, sizeof(fake));
+    fake.store = store;
+}
+
+void fake_shared_set_ready(bool is_ready)
+{
+    fake.is_not_ready = !is_ready;
+}
+
+void fake_shared_answer(void)
+{
+    for (size_t i = 0; i < fake.look_count; i++) {
+        answer_look(&fake.looks[i]);
+    }
+    fake.look_count = 0;
+    wake_engine();
+}
+
+void fake_shared_refuse(void)
+{
+    for (size_t i = 0; i < fake.look_count; i++) {
+        fake.store->handler->on_found(fake.store->context, fake.looks[i].number, NULL);
+    }
+    fake.look_count = 0;
+    wake_engine();
+}
+
+void fake_shared_hold_changes(bool is_held)
+{
+    fake.is_held = is_held;
+}
+
+void fake_shared_confirm(bool as_a_whole)
+{
+    for (size_t i = 0; i < fake.waiting_count && !as_a_whole; i++) {
+        fake.store->handler->on_told(fake.store->context, fake.waiting[i]);
+    }
+    fake.waiting_count = 0;
+    if (as_a_whole) {
+        fake.store->handler->on_all_told(fake.store->context);
+    }
+    wake_engine();
+}
+
+void fake_shared_channel(bool is_up)
+{
+    fake.is_down = !is_up;
+    fake.store->handler->on_channel(fake.store->context, is_up);
+    wake_engine();
+}
+
+void fake_shared_echo(void)
+{
+    assert_true(fake.told_len > 2);
+    fake.told[1] ^= 1; /* the name of the process begins there */
+    fake.store->handler->on_change(fake.store->context, (struct bytes){fake.told, fake.told_len});
+    wake_engine();
+}
+
+void fake_shared_damage(uint32_t at)
+{
+    for (size_t i = 0; i < fake.entry_count; i++) {
+        assert_true(at < fake.entries[i].len);
+        fake.entries[i].value[at] ^= 0xff;
+    }
+}
+
+struct fake_shared_counts fake_shared_counts(void)
+{
+    return fake.counts;
+}
+
+/* ---- net/shared_store.h ---- */
+
+int shared_store_new(struct loop *loop, const struct shared_store_options *options,
+                     const struct shared_store_handler *handler, void *context,
+                     struct shared_store **ret_store)
+{
+    struct shared_store *store = calloc(1, sizeof(*store));
+    (void)options;
+    if (store == NULL) {
+        return -ENOMEM;
+    }
+    *store = (struct shared_store){loop, handler, context};
+    fake.store = store;
+    *ret_store = store;
+    return 0;
+}
+
+void shared_store_free(struct shared_store *store)
+{
+    if (store != NULL) {
+        fake.store = NULL;
+        free(store);
+    }
+}
+
+bool shared_store_is_ready(const struct shared_store *store)
+{
+    (void)store;
+    return !fake.is_not_ready;
+}
+
+bool shared_store_hears(const struct shared_store *store)
+{
+    (void)store;
+    return !fake.is_down;
+}
+
+bool shared_store_look(struct shared_store *store, const uint8_t entry[SHARED_NAME_LEN],
+                       const uint8_t target[SHARED_NAME_LEN], uint64_t number)
+{
+    (void)store;
+    assert_true(fake.look_count < WAITING_MAX);
+    struct fake_look *look = &fake.looks[fake.look_count++];
+    memcpy(look->entry, entry, SHARED_NAME_LEN);
+    memcpy(look->target, target, SHARED_NAME_LEN);
+    look->number = number;
+    fake.counts.looks++;
+    return true;
+}
+
+bool shared_store_put(struct shared_store *store, const uint8_t entry[SHARED_NAME_LEN],
+                      struct bytes value, uint64_t ttl_ms)
+{
+    struct fake_entry *kept = fake_entry_find(entry);
+    if (kept == NULL) {
+        assert_true(fake.entry_count < ENTRIES_MAX);
+        kept = &fake.entries[fake.entry_count++];
+    }
+    assert_true(value.len <= VALUE_MAX);
+    memcpy(kept->name, entry, SHARED_NAME_LEN);
+    memcpy(kept->value, value.data, value.len);
+    kept->len = value.len;
+    kept->until_ms = loop_now_ms(store->loop) + ttl_ms;
+    fake.counts.puts++;
+    return true;
+}
+
+void shared_store_change(struct shared_store *store, const uint8_t target[SHARED_NAME_LEN],
+                         struct bytes told, uint32_t tag)
+{
+    assert_true(target != NULL && told.len <= sizeof(fake.told));
+    memcpy(fake.told, told.data, told.len);
+    fake.told_len = told.len;
+    generation_of(target)->number = 0;
+    fake.counts.changes++;
+    if (!fake.is_held) {
+        store->handler->on_told(store->context, tag);
+        return;
+    }
+    assert_true(fake.waiting_count < WAITING_MAX);
+    fake.waiting[fake.waiting_count++] = tag;
+}
+
+/* ---- net/shared_seal.h: a version, and no more ---- */
+
+bool shared_keys_derive(struct bytes secret, struct shared_keys *ret_keys)
+{
+    (void)secret;
+    *ret_keys = (struct shared_keys){.has_secret = false};
+    return true;
+}
+
+bool shared_name(const struct shared_keys *keys, struct bytes key,
+                 uint8_t ret_name[SHARED_NAME_LEN])
+{
+    (void)keys;
+    for (unsigned i = 0; i < SHARED_NAME_LEN / 8; i++) {
+        uint64_t part = hash_bytes(key.data, key.len, i);
+        memcpy(ret_name + 8 * (size_t)i, &part, sizeof(part));
+    }
+    return true;
+}
+
+size_t shared_head_len(const struct shared_keys *keys)
+{
+    (void)keys;
+    return 1;
+}
+
+bool shared_seal(const struct shared_keys *keys, enum shared_kind kind, const uint8_t *name,
+                 uint8_t *at, size_t len)
+{
+    (void)keys;
+    (void)name;
+    assert_true(len > 0);
+    at[0] = kind == SHARED_ENTRY ? 'e' : 'c';
+    return true;
+}
+
+bool shared_unseal(const struct shared_keys *keys, enum shared_kind kind, const uint8_t *name,
+                   struct bytes sealed, struct bytes *ret_body)
+{
+    (void)keys;
+    (void)name;
+    bool is_good = sealed.len > 0 && sealed.data[0] == (kind == SHARED_ENTRY ? 'e' : 'c');
+    *ret_body = is_good ? (struct bytes){sealed.data + 1, sealed.len - 1} : (struct bytes){0};
+    return is_good;
+}

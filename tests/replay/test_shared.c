@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * cache.shared in virtual time: when the server is asked, for how long, what is kept there, and
+ * what is not believed. With a real server: tests/system/test_shared_cache.py.
+ */
+#include "replay/replay.h"
+#include "replay/words.h"
+#include "support/fake_shared.h"
+
+#include "cache/changes.h"
+
+#include <stdio.h>
+
+#define CRI "235:8320816168816178"
+#define OTHER "235:8320816168816179"
+#define SECURE "235:8321816168816178"
+
+static struct replay replay;
+static unsigned next_mid;
+
+static void start(void)
+{
+    static const char *const settings[] = {"cache.max-bytes=1MiB", "cache.coalesce=yes",
+                                           "cache.shared=redis://192.0.2.6:6379", NULL};
+    fake_shared_reset();
+    next_mid = 0;
+    replay_start(&replay, settings);
+}
+
+static void stop(void)
+{
+    fake_net_run(300000);
+    replay_stop(&replay);
+}
+
+static void ask_for(const char *options)
+{
+    char head[32];
+    (void)snprintf(head, sizeof(head), "41 01 %04x %02x", next_mid + 1, next_mid + 1);
+    next_mid++;
+    replay_ask(&replay, words(head, options));
+    fake_net_run(0);
+}
+
+/* The last one that was asked is answered with 2.05 and @p body. */
+static void expect_answer(const char *body)
+{
+    char head[64];
+    (void)snprintf(head, sizeof(head), "61 45 %04x %02x", next_mid, next_mid);
+    fake_peer_expect(replay.client, words(head, body), NULL);
+}
+
+/* The origin server is asked now, and answers. */
+static void serve(const char *body)
+{
+    fake_peer_serve(replay.origin, words("48 01 MID TOKEN", "3=h 11=x"),
+                    words("68 45 MID TOKEN", body));
+}
+
+/* The change of the same target by way of this proxy. */
+static void put(void)
+{
+    char head[32];
+    (void)snprintf(head, sizeof(head), "41 03 %04x aa", ++next_mid);
+    replay_ask(&replay, words(head, CRI " /6e"));
+    fake_peer_serve(replay.origin, words("48 03 MID TOKEN", "3=h 11=x /6e"), "68 44 MID TOKEN");
+    (void)snprintf(head, sizeof(head), "61 44 %04x aa", next_mid);
+    fake_peer_expect(replay.client, head, NULL);
+}
+
+/* Fetched once, and kept there; the first level is empty again. */
+static void fill(void)
+{
+    ask_for(CRI);
+    fake_shared_answer();
+    serve("14:64 /6f");
+    expect_answer("14:64 /6f");
+    assert_int_equal(fake_shared_counts().puts, 1);
+    fake_shared_channel(true);
+}
+
+static void test_an_answer_of_another_replica_is_given(void **state)
+{
+    (void)state;
+    start();
+    fill();
+    fake_net_run(10000);
+    ask_for(CRI);
+    fake_shared_answer();
+    fake_peer_expect_nothing(replay.origin);
+    expect_answer("14:5a /6f"); /* 10 s older */
+    assert_int_equal(replay_metric(&replay, cache_shared_hits), 1);
+    ask_for(CRI); /* from the first level */
+    expect_answer("14:5a /6f");
+    assert_int_equal(fake_shared_counts().looks, 2);
+    assert_int_equal(fake_shared_counts().puts, 1);
+    stop();
+}
+
+static void test_equal_requests_wait_for_one_question(void **state)
+{
+    (void)state;
+    start();
+    fill();
+    ask_for(CRI);
+    ask_for(CRI);
+    assert_int_equal(fake_shared_counts().looks, 2);
+    fake_shared_answer();
+    fake_peer_expect(replay.client, words("61 45 0002 02", "14:64 /6f"), NULL);
+    fake_peer_expect(replay.client, words("61 45 0003 03", "14:64 /6f"), NULL);
+    stop();
+}
+
+static void test_a_late_server_costs_the_time_out(void **state)
+{
+    (void)state;
+    start();
+    ask_for(CRI);
+    fake_net_run(19);
+    fake_peer_expect_nothing(replay.origin);
+    fake_net_run(1);
+    serve("14:64 /6f");
+    expect_answer("14:64 /6f");
+    fake_shared_answer();                           /* too late: changes nothing */
+    assert_int_equal(fake_shared_counts().puts, 0); /* its generation was not known */
+    assert_int_equal(replay_metric(&replay, cache_shared_late), 1);
+    stop();
+}
+
+static void test_a_server_that_refuses_is_not_waited_for(void **state)
+{
+    (void)state;
+    start();
+    ask_for(CRI);
+    fake_shared_refuse();
+    serve("14:64 /6f");
+    expect_answer("14:64 /6f");
+    assert_int_equal(replay_metric(&replay, cache_shared_late), 1);
+    stop();
+}
+
+/* Max-Age 0: nothing is kept, so that each request is a miss. */
+static void ask_in_vain(void)
+{
+    ask_for(CRI);
+    fake_net_run(20);
+    serve("14: /6f");
+    expect_answer("14: /6f");
+}
+
+static void test_a_breaker_spares_the_time_out(void **state)
+{
+    (void)state;
+    start();
+    for (unsigned i = 0; i < 5; i++) {
+        ask_in_vain();
+    }
+    ask_for(CRI);
+    serve("14: /6f"); /* at once */
+    expect_answer("14: /6f");
+    assert_int_equal(fake_shared_counts().looks, 5);
+    assert_int_equal(replay_metric(&replay, cache_shared_skipped), 1);
+    fake_net_run(500);
+    ask_in_vain(); /* one is asked, and opens it for twice as long */
+    assert_int_equal(fake_shared_counts().looks, 6);
+    fake_net_run(900);
+    ask_for(CRI);
+    serve("14: /6f");
+    expect_answer("14: /6f");
+    assert_int_equal(fake_shared_counts().looks, 6);
+    fake_net_run(100);
+    ask_for(CRI);
+    fake_shared_answer(); /* in time: it is closed */
+    serve("14: /6f");
+    expect_answer("14: /6f");
+    ask_in_vain();
+    ask_in_vain();
+    assert_int_equal(fake_shared_counts().looks, 9);
+    stop();
+}
+
+static void test_a_server_that_is_not_there_costs_nothing(void **state)
+{
+    (void)state;
+    start();
+    fake_shared_set_ready(false);
+    ask_for(CRI);
+    serve("14:64 /6f");
+    expect_answer("14:64 /6f");
+    assert_int_equal(fake_shared_counts().looks, 0);
+    stop();
+}
+
+static void test_a_change_makes_what_is_there_useless(void **state)
+{
+    (void)state;
+    start();
+    fill();
+    put();
+    assert_int_equal(fake_shared_counts().changes, 1);
+    ask_for(CRI);
+    fake_shared_answer();
+    serve("14:64 /6e");
+    expect_answer("14:64 /6e");
+    assert_int_equal(replay_metric(&replay, cache_shared_hits), 0);
+    stop();
+}
+
+static void test_a_change_that_is_not_confirmed_keeps_from_asking(void **state)
+{
+    (void)state;
+    start();
+    fill();
+    fake_shared_hold_changes(true);
+    for (unsigned i = 0; i < 2; i++) {
+        unsigned looks = fake_shared_counts().looks;
+        put();
+        ask_for(CRI);
+        serve("14: /6e");
+        expect_answer("14: /6e");
+        assert_int_equal(fake_shared_counts().looks, looks);
+        fake_shared_confirm(i == 0);
+        ask_for(CRI);
+        assert_int_equal(fake_shared_counts().looks, looks + 1);
+        fake_shared_answer();
+        serve("14: /6e");
+        expect_answer("14: /6e");
+    }
+    stop();
+}
+
+static void test_a_change_while_the_server_is_asked(void **state)
+{
+    (void)state;
+    start();
+    fill();
+    put(); /* so that there is something to repeat */
+    fake_shared_reset();
+    fill();
+    ask_for(CRI);
+    fake_net_run(1);
+    fake_shared_channel(true); /* as a change of which this proxy has heard nothing */
+    fake_shared_answer();      /* the old generation: of before */
+    serve("14:64 /6e");
+    expect_answer("14:64 /6e");
+    stop();
+}
+
+static void test_a_change_by_another_process_counts(void **state)
+{
+    (void)state;
+    start();
+    put();
+    fill();
+    ask_for(CRI); /* kept by the first level again */
+    fake_shared_answer();
+    expect_answer("14:64 /6f");
+    fake_shared_echo();
+    assert_int_equal(replay_metric(&replay, cache_shared_changes), 1);
+    unsigned looks = fake_shared_counts().looks;
+    ask_for(CRI); /* no longer */
+    assert_int_equal(fake_shared_counts().looks, looks + 1);
+    fake_shared_answer();
+    expect_answer("14:64 /6f");
+    stop();
+}
+
+static void test_hits_are_counted_apart_while_nothing_is_heard(void **state)
+{
+    (void)state;
+    start();
+    ask_for(CRI);
+    fake_shared_answer();
+    serve("14:64 /6f");
+    expect_answer("14:64 /6f");
+    fake_shared_channel(false);
+    ask_for(CRI);
+    expect_answer("14:64 /6f");
+    assert_int_equal(replay_metric(&replay, cache_unheard_hits), 1);
+    fake_shared_channel(true);
+    ask_for(CRI);
+    assert_int_equal(fake_shared_counts().looks, 2);
+    fake_shared_answer();
+    expect_answer("14:64 /6f");
+    assert_int_equal(replay_metric(&replay, cache_unheard_hits), 1);
+    stop();
+}
+
+/* What was asked for before the channel is up again is not kept: a change may have been missed. */
+static void test_a_fetch_from_before_keeps_nothing(void **state)
+{
+    (void)state;
+    start();
+    ask_for(CRI);
+    fake_shared_answer();
+    struct fake_datagram request;
+    fake_peer_expect(replay.origin, words("48 01 MID TOKEN", "3=h 11=x"), &request);
+    fake_shared_channel(false);
+    fake_shared_channel(true);
+    fake_peer_reply(replay.origin, &request, words("68 45 MID TOKEN", "14:64 /6f"));
+    expect_answer("14:64 /6f");
+    assert_int_equal(fake_shared_counts().puts, 0);
+    ask_for(CRI);
+    fake_shared_answer();
+    serve("14:64 /6f");
+    expect_answer("14:64 /6f");
+    stop();
+}
+
+/* Each byte of an entry: the generation, the time, the address, the message. */
+static void test_a_damaged_entry_is_not_given(void **state)
+{
+    (void)state;
+    for (uint32_t at = 0; at < 16; at++) {
+        start();
+        fill();
+        fake_shared_damage(at);
+        ask_for(CRI);
+        fake_shared_answer();
+        serve("14:64 /6e");
+        expect_answer("14:64 /6e");
+        stop();
+    }
+}
+
+static void test_what_is_not_for_all_is_not_asked_for(void **state)
+{
+    (void)state;
+    start();
+    ask_for("6: " CRI); /* Observe */
+    fake_peer_expect(replay.origin, words("48 01 MID TOKEN", "3=h 6: 11=x"), NULL);
+    ask_for("23:16 " OTHER); /* a later block */
+    fake_peer_expect(replay.origin, words("48 01 MID TOKEN", "3=h 11=y 23:16"), NULL);
+    assert_int_equal(fake_shared_counts().looks, 0);
+    stop();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_an_answer_of_another_replica_is_given),
+        cmocka_unit_test(test_equal_requests_wait_for_one_question),
+        cmocka_unit_test(test_a_late_server_costs_the_time_out),
+        cmocka_unit_test(test_a_server_that_refuses_is_not_waited_for),
+        cmocka_unit_test(test_a_breaker_spares_the_time_out),
+        cmocka_unit_test(test_a_server_that_is_not_there_costs_nothing),
+        cmocka_unit_test(test_a_change_makes_what_is_there_useless),
+        cmocka_unit_test(test_a_change_that_is_not_confirmed_keeps_from_asking),
+        cmocka_unit_test(test_a_change_while_the_server_is_asked),
+        cmocka_unit_test(test_a_change_by_another_process_counts),
+        cmocka_unit_test(test_hits_are_counted_apart_while_nothing_is_heard),
+        cmocka_unit_test(test_a_fetch_from_before_keeps_nothing),
+        cmocka_unit_test(test_a_damaged_entry_is_not_given),
+        cmocka_unit_test(test_what_is_not_for_all_is_not_asked_for),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

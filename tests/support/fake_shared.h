@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The server of cache.shared on the fake network (net/shared_store.h): one, in memory, which
+ * answers, confirms and tells when the test says so. Names are not keyed, and nothing has a MAC.
+ */
+#ifndef CRIPROXY_FAKE_SHARED_H
+#define CRIPROXY_FAKE_SHARED_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct fake_shared_counts {
+    unsigned looks;   /* questions that were taken */
+    unsigned puts;    /* answers to be kept */
+    unsigned changes; /* that were told */
+};
+
+/** Empty, ready, with the channel up; the counts are zero. */
+void fake_shared_reset(void);
+
+/** Whether questions are taken. */
+void fake_shared_set_ready(bool is_ready);
+
+/** The questions that wait are answered, or refused: until then none is. */
+void fake_shared_answer(void);
+void fake_shared_refuse(void);
+
+/** Whether a change is confirmed in the same turn, or by fake_shared_confirm(). */
+void fake_shared_hold_changes(bool is_held);
+
+/** All changes that wait are confirmed, one by one, or as a whole. */
+void fake_shared_confirm(bool as_a_whole);
+
+/** The channel goes down, or comes up: then what the engine has is dropped. */
+void fake_shared_channel(bool is_up);
+
+/** Another process tells of the last change that this one has told. */
+void fake_shared_echo(void);
+
+/** Damages the byte at @p at of all that is kept. */
+void fake_shared_damage(uint32_t at);
+
+struct fake_shared_counts fake_shared_counts(void);
+
+#endif
