@@ -276,7 +276,7 @@ static bool take_entry_value(struct fetch_side *side, struct fetch *fetch,
     uint8_t name[SHARED_NAME_LEN];
     struct shared_entry entry;
     struct bytes body;
-    if (!name_of(shared, key->bytes, key->len, name) ||
+    if ((shared->keys.has_secret && !name_of(shared, key->bytes, key->len, name)) ||
         !shared_unseal(&shared->keys, SHARED_ENTRY, name, found->value, &body) ||
         !read_entry(body, &entry) || !is_plain_answer(&entry.message)) {
         metric_add(&side->context.metrics.cache_shared_refused, 1);
@@ -547,6 +547,7 @@ void shared_close(struct fetch_side *side)
     if (shared != NULL) {
         shared_store_free(shared->store);
         on_all_told(side); /* siblings may go on */
+        shared_keys_clear(&shared->keys);
         free(shared->buffer);
         explicit_bzero(shared, sizeof(*shared));
         free(shared);

@@ -11,21 +11,34 @@
 #include "net/digest.h"
 #include "net/shared_store.h"
 
+/* What is made with a key of its own. */
+enum shared_kind {
+    SHARED_ENTRY,
+    SHARED_CHANGE,
+    SHARED_NAME,
+};
+#define SHARED_KEYS 3u
+
+struct evp_mac_ctx_st;
+
 struct shared_keys {
     bool has_secret;
-    uint8_t name[DIGEST_LEN], entry[DIGEST_LEN], change[DIGEST_LEN];
+    struct evp_mac_ctx_st *macs[SHARED_KEYS]; /* contexts that keep their keys; NULL: none */
 };
 
 /* A version and the MAC. */
 #define SHARED_HEAD_MAX (1u + DIGEST_LEN)
 
-enum shared_kind {
-    SHARED_ENTRY,
-    SHARED_CHANGE,
-};
+/**
+ * Derive the keys anew; those that @p keys has are freed, so that it has to be zero at first.
+ *
+ * @param secret empty: none; borrowed for the call
+ * @return false where OpenSSL has no memory: then nothing is made or opened
+ */
+bool shared_keys_derive(struct bytes secret, struct shared_keys *keys);
 
-/** @param secret empty: none. @return false where OpenSSL has no memory: then nothing fits */
-bool shared_keys_derive(struct bytes secret, struct shared_keys *ret_keys);
+/** Frees the keys, and forgets them; takes some that are zero. */
+void shared_keys_clear(struct shared_keys *keys);
 
 /** @param key bytes of a cache key. @return false where OpenSSL has no memory */
 bool shared_name(const struct shared_keys *keys, struct bytes key,
@@ -37,6 +50,7 @@ size_t shared_head_len(const struct shared_keys *keys);
 /**
  * Write the head of what stands at @p at from shared_head_len() on.
  *
+ * @param kind SHARED_ENTRY or SHARED_CHANGE
  * @param name of an entry: one that is moved to another name does not open; NULL: none
  * @param len  with the head
  * @return false where OpenSSL has no memory

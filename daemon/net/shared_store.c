@@ -29,6 +29,7 @@
 #define RUN_LEN 16u              /* of the 40 digits of a server's run */
 #define HALF_LEN (SHARED_GENERATION_LEN / 2)
 #define KEY_MAX 192u
+#define KEY_BEGIN_MAX (KEY_MAX - 2 * SHARED_NAME_LEN - 3) /* the rest: kind, colon, name, NUL */
 
 struct shared_store {
     struct loop *loop;
@@ -37,7 +38,8 @@ struct shared_store {
     void *context;
     struct event *tick;
     struct redis_link commands, channel;
-    char run[RUN_LEN + 1];
+    char keys_begin[KEY_BEGIN_MAX]; /* PREFIX:RUN: */
+    size_t keys_begin_len;
     char changes_name[KEY_MAX], beat_name[KEY_MAX];
     uint64_t looks[LOOKS_MAX]; /* their numbers: a ring */
     unsigned look_first, look_count;
@@ -46,6 +48,8 @@ struct shared_store {
     bool is_paying;   /* and the server is being told that all targets count as changed */
     bool is_heard;    /* the channel is up */
     uint64_t heard_ms, beat_ms;
+    uint8_t random[64 * HALF_LEN]; /* for generations: those at the end have been used */
+    size_t random_left;
 };
 
 static struct shared_store *store_of(const struct redis_link *link)
@@ -63,16 +67,32 @@ static void set_heard(struct shared_store *store, bool is_heard)
 
 /* ---- keys ---- */
 
+/* Two digits for each byte. @return where they end */
+static char *put_key_hex(char *at, const uint8_t *bytes, unsigned len)
+{
+    static const char digits[] = "0123456789abcdef";
+
+    for (unsigned i = 0; i < len; i++) {
+        *at++ = digits[bytes[i] >> 4];
+        *at++ = digits[bytes[i] & 15];
+    }
+    *at = '\0';
+    return at;
+}
+
+/* PREFIX:RUN:KIND, and a name where there is one: the beginning is as long as KEY_MAX allows. */
 static void name_key(const struct shared_store *store, char kind, const uint8_t *name,
                      char ret_key[KEY_MAX])
 {
-    int len = snprintf(ret_key, KEY_MAX, "%s:%s:%c", store->options->prefix, store->run, kind);
+    char *at = ret_key;
 
-    if (name != NULL && len > 0 && (size_t)len < KEY_MAX - 2 * SHARED_NAME_LEN - 2) {
-        ret_key[len++] = ':';
-        for (unsigned i = 0; i < SHARED_NAME_LEN; i++) {
-            (void)snprintf(ret_key + len + 2 * (size_t)i, 3, "%02x", name[i]);
-        }
+    memcpy(at, store->keys_begin, store->keys_begin_len);
+    at += store->keys_begin_len;
+    *at++ = kind;
+    *at = '\0';
+    if (name != NULL) {
+        *at++ = ':';
+        (void)put_key_hex(at, name, SHARED_NAME_LEN);
     }
 }
 
@@ -115,21 +135,34 @@ static void on_generation_deleted(struct redis_link *link, const redisReply *rep
     }
 }
 
+/* HALF_LEN bytes that were not used yet, until the next call. @return NULL: there are none */
+static const uint8_t *take_random(struct shared_store *store)
+{
+    if (store->random_left == 0 && RAND_bytes(store->random, (int)sizeof store->random) == 1) {
+        store->random_left = sizeof store->random;
+    }
+    if (store->random_left == 0) {
+        return NULL;
+    }
+    store->random_left -= HALF_LEN;
+    return store->random + store->random_left;
+}
+
 /* Random bytes, unless there are some: in time, those that a change has deleted come back as
  * others. */
 static bool make_generation(struct shared_store *store, char kind, const uint8_t *name)
 {
-    uint8_t fresh[HALF_LEN];
+    const uint8_t *fresh = take_random(store);
     char key[KEY_MAX];
     struct redis_words words = {.count = 0};
 
-    if (RAND_bytes(fresh, (int)sizeof fresh) != 1) {
+    if (fresh == NULL) {
         return false;
     }
     name_key(store, kind, name, key);
     redis_text(&words, "SET");
     redis_text(&words, key);
-    redis_word(&words, fresh, sizeof fresh);
+    redis_word(&words, fresh, HALF_LEN);
     redis_text(&words, "NX");
     if (name != NULL) {
         redis_text(&words, "EX");
@@ -175,8 +208,10 @@ static bool read_run(struct shared_store *store, const redisReply *reply)
     if (at == NULL || strspn(at + sizeof field - 1, "0123456789abcdef") < RUN_LEN) {
         return false;
     }
-    memcpy(store->run, at + sizeof field - 1, RUN_LEN);
-    return true;
+    int len = snprintf(store->keys_begin, KEY_BEGIN_MAX, "%s:%.*s:", store->options->prefix,
+                       (int)RUN_LEN, at + sizeof field - 1);
+    store->keys_begin_len = (size_t)len;
+    return len > 0 && (size_t)len < KEY_BEGIN_MAX;
 }
 
 static void on_server_info(struct redis_link *link, const redisReply *reply)
@@ -368,8 +403,8 @@ static bool name_channels(struct shared_store *store)
     }
     (void)snprintf(store->changes_name, sizeof store->changes_name, "%s:changes", prefix);
     int len = snprintf(store->beat_name, sizeof store->beat_name, "%s:beat:", prefix);
-    for (unsigned i = 0; i < sizeof random && len > 0; i++) {
-        (void)snprintf(store->beat_name + len + 2 * (size_t)i, 3, "%02x", random[i]);
+    if (len > 0) {
+        (void)put_key_hex(store->beat_name + len, random, sizeof random);
     }
     return true;
 }

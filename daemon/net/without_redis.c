@@ -65,11 +65,16 @@ void shared_store_change(struct shared_store *store, const uint8_t target[SHARED
     (void)tag;
 }
 
-bool shared_keys_derive(struct bytes secret, struct shared_keys *ret_keys)
+bool shared_keys_derive(struct bytes secret, struct shared_keys *keys)
 {
     (void)secret;
-    *ret_keys = (struct shared_keys){.has_secret = false};
+    *keys = (struct shared_keys){.has_secret = false};
     return false;
+}
+
+void shared_keys_clear(struct shared_keys *keys)
+{
+    (void)keys;
 }
 
 bool shared_name(const struct shared_keys *keys, struct bytes key,

@@ -404,7 +404,7 @@ def test_a_hostile_server(speak, error, start, origin):
     """Issue 20, item 1: whatever it says, requests are answered, and the proxy goes on."""
     hostile = Hostile(speak)
     try:
-        proxy = start(hostile.uri, is_up=False)
+        proxy = start(hostile.uri, is_up=False, timeout="100ms")
         proxy.wait_for_line(r"^shared_cache_down\b.*error=.*(%s)" % error)
         assert "\x1b" not in proxy.text
         for number in range(5):
@@ -448,7 +448,7 @@ def test_a_server_whose_answers_are_damaged(change, redis, start, origin):
     hostile = Hostile(lambda connection: between(connection, redis.path, change))
     try:
         first = start(redis.uri)
-        second = start(hostile.uri, is_up=False)
+        second = start(hostile.uri, is_up=False, timeout="100ms")
         get(first, at(origin))
         wait_until(lambda: redis.keys("v"))
         for number in range(5):
