@@ -309,8 +309,9 @@ def test_a_password_and_a_user(start, origin, tmp_path):
         third = start(uri, *common, "--set", files[1], is_up=False)
         third.wait_for_line(r"^shared_cache_down\b.*WRONGPASS")
         get(first, at(origin))
-        wait_for(first, "cache_shared_kept", 1)
-        wait_until(lambda: "db3" in redis.ask("INFO", "keyspace").decode())
+        with redis.connect() as chosen:
+            redis.ask("SELECT", 3, connection=chosen)
+            wait_until(lambda: redis.ask("KEYS", "mine:*:v:*", connection=chosen))
         get(second, at(origin))
         wait_for(second, "cache_shared_hits", 1)
         assert get(third, at(origin)).payload == b"one"
