@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +17,7 @@
 #define LINKTYPE_UPPER_PDU 252u
 #define DISSECTOR "coap"
 #define FILTERS_MAX 3
+#define FILES_KEPT 1000u
 
 /* Blocks and options of pcapng (draft-ietf-opsawg-pcapng sections 4 and 3.5). */
 enum {
@@ -59,12 +61,16 @@ struct bytes_out {
     size_t len;
 };
 
+/* Where messages go: one file, or a set of them of which the newest are kept. */
 struct capture_file {
-    const char *name;
+    const char *given; /* the name on the command line */
+    char name[PATH_MAX];
     FILE *out;
-    uint64_t written, size_max; /* bytes; 0: no limit */
+    uint64_t written, size_max; /* bytes of this file; 0: no limit */
     uint64_t messages, lost;
-    int64_t clock_us; /* what CLOCK_REALTIME is ahead of CLOCK_MONOTONIC */
+    int64_t clock_us;         /* what CLOCK_REALTIME is ahead of CLOCK_MONOTONIC */
+    unsigned number, kept;    /* of a set: this file, counted from 1, and how many stay; or 0, 0 */
+    time_t begun[FILES_KEPT]; /* of a set: when file N began, at N % FILES_KEPT */
 };
 
 static volatile sig_atomic_t stop;
@@ -276,10 +282,48 @@ static bool complain(const struct capture_file *file)
     return false;
 }
 
+/*
+ * The name of file @p number of a set: "lab.pcapng" becomes "lab_00001_20260131235959.pcapng", by
+ * which Wireshark knows a file set. @return false, with errno, where it is too long
+ */
+static bool name_of_set(const struct capture_file *file, unsigned number, char name[PATH_MAX])
+{
+    const char *base = strrchr(file->given, '/'), *dot;
+    char when[32];
+    struct tm local;
+
+    base = base == NULL ? file->given : base + 1;
+    dot = strrchr(base, '.');
+    size_t stem = dot == NULL || dot == base ? strlen(file->given) : (size_t)(dot - file->given);
+    if (localtime_r(&file->begun[number % FILES_KEPT], &local) == NULL) {
+        return false;
+    }
+    (void)strftime(when, sizeof(when), "%Y%m%d%H%M%S", &local);
+    int len = snprintf(name, PATH_MAX, "%.*s_%05u_%s%s", (int)stem, file->given, number, when,
+                       file->given + stem);
+    errno = ENAMETOOLONG;
+    return len > 0 && len < PATH_MAX;
+}
+
+static bool name_file(struct capture_file *file)
+{
+    if (file->number > 0) {
+        file->begun[file->number % FILES_KEPT] = time(NULL);
+        return name_of_set(file, file->number, file->name);
+    }
+    int len = snprintf(file->name, sizeof(file->name), "%s", file->given);
+    errno = ENAMETOOLONG;
+    return len >= 0 && (size_t)len < sizeof(file->name);
+}
+
 static bool file_open(struct capture_file *file)
 {
     struct timespec real, monotonic;
 
+    file->written = 0;
+    if (!name_file(file)) {
+        return complain(file);
+    }
     file->out = strcmp(file->name, "-") == 0 ? stdout : fopen(file->name, "wbe");
     if (file->out == NULL) {
         return complain(file);
@@ -298,7 +342,23 @@ static bool file_close(struct capture_file *file)
     if (file->out != stdout) {
         is_good = fclose(file->out) == 0 && is_good;
     }
+    file->out = NULL;
     return is_good ? true : complain(file);
+}
+
+/* The next file of a set. Removes the oldest first, so that there are never more than are kept. */
+static bool file_rotate(struct capture_file *file)
+{
+    if (!file_close(file)) {
+        return false;
+    }
+    if (file->number >= file->kept &&
+        (!name_of_set(file, file->number + 1 - file->kept, file->name) ||
+         (unlink(file->name) != 0 && errno != ENOENT))) {
+        return complain(file);
+    }
+    file->number++;
+    return file_open(file);
 }
 
 /* Whole blocks only are in the file, whenever it ends. */
@@ -318,6 +378,7 @@ static bool capture_take(struct capture_file *file, const struct json_object *ob
 struct capture_order {
     uint64_t size_max; /* bytes; 0: no limit */
     unsigned time_s;   /* 0: no limit */
+    unsigned kept;     /* files; 0: one, and then the end */
     const char *file;
     char **filters;
     int filter_count;
@@ -342,17 +403,20 @@ static bool take_order(int argc, char **argv, struct capture_order *ret_order)
 {
     static const struct option longs[] = {{"size", required_argument, NULL, 's'},
                                           {"time", required_argument, NULL, 't'},
+                                          {"files", required_argument, NULL, 'f'},
                                           {NULL, 0, NULL, 0}};
     struct capture_order order = {.size_max = 0};
     uint64_t value = 0;
     int option;
 
     optind = 0; /* another command line than before */
-    while ((option = getopt_long(argc, argv, "s:t:", longs, NULL)) != -1) {
+    while ((option = getopt_long(argc, argv, "s:t:f:", longs, NULL)) != -1) {
         if (option == 's' && take_count("size", optarg, UINT64_C(1000000000000), &value)) {
             order.size_max = value;
         } else if (option == 't' && take_count("time", optarg, 86400, &value)) {
             order.time_s = (unsigned)value;
+        } else if (option == 'f' && take_count("files", optarg, FILES_KEPT, &value)) {
+            order.kept = (unsigned)value;
         } else {
             return false;
         }
@@ -360,6 +424,10 @@ static bool take_order(int argc, char **argv, struct capture_order *ret_order)
     if (optind == argc || argc - optind - 1 > FILTERS_MAX) {
         (void)fputs("criproxyctl: capture takes a file, and then client=, origin= or side=\n",
                     stderr);
+        return false;
+    }
+    if (order.kept > 0 && (order.size_max == 0 || strcmp(argv[optind], "-") == 0)) {
+        (void)fputs("criproxyctl: --files takes --size, and the name of a file\n", stderr);
         return false;
     }
     order.file = argv[optind];
@@ -378,8 +446,12 @@ static bool take_messages(struct wire *wire, struct capture_file *file)
         if (!capture_take(file, &wire->object)) {
             return false;
         }
-        if (stop != 0 || (file->size_max > 0 && file->written >= file->size_max)) {
+        bool is_full = file->size_max > 0 && file->written >= file->size_max;
+        if (stop != 0 || (is_full && file->kept == 0)) {
             return true;
+        }
+        if (is_full && !file_rotate(file)) {
+            return false;
         }
     }
     return result == WIRE_STOPPED;
@@ -409,14 +481,19 @@ int capture_run(const char *socket, int argc, char **argv)
     if (!wire_open(&wire, socket)) {
         return CAPTURE_FAILED;
     }
-    file = (struct capture_file){.name = order.file, .size_max = order.size_max};
+    file = (struct capture_file){.given = order.file,
+                                 .size_max = order.size_max,
+                                 .number = order.kept > 0 ? 1 : 0,
+                                 .kept = order.kept};
     wire.stop = &stop;
     catch_signals(order.time_s);
-    bool is_good = file_open(&file) &&
-                   wire_ask(&wire, "messages", order.filters, order.filter_count) &&
+    bool is_begun = file_open(&file);
+    bool is_good = is_begun && wire_ask(&wire, "messages", order.filters, order.filter_count) &&
                    take_messages(&wire, &file);
     if (file.out != NULL) {
         is_good = file_close(&file) && is_good;
+    }
+    if (is_begun) {
         (void)fprintf(stderr, "%llu messages, %llu left out\n", (unsigned long long)file.messages,
                       (unsigned long long)file.lost);
     }

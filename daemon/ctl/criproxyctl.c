@@ -39,7 +39,7 @@ static const struct own_command {
     const char *name, *arguments, *help;
     int (*run)(const char *socket, int argc, char **argv); /* the exit status */
 } own_commands[] = {
-    {"capture", "[--size BYTES] [--time SECONDS] FILE [FILTER...]",
+    {"capture", "[--size BYTES] [--files COUNT] [--time SECONDS] FILE [FILTER...]",
      "messages, decrypted, in a pcapng file for Wireshark; FILTER is as of messages", capture_run},
     {"top", "[--once] [--interval SECONDS]", "requests a second, reasons, servers and clients",
      top_run},

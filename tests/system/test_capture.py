@@ -256,3 +256,54 @@ def test_limits_and_ends(start, path, tmp_path):
     assert last.process.wait(PATIENCE_S) == 1
     assert "closed the connection" in last.process.communicate()[1]
     assert packets(tmp_path / "last")
+
+
+def test_the_newest_files_stay(start, path, tmp_path):
+    """Control, capture: --files begins another file at each size, and removes its oldest; numbers
+    have no gap, nothing is in two files, and files of others stay."""
+    proxy = start()
+    other = tmp_path / "lab_00000_20200101000000.pcapng"
+    other.write_text("not ours")
+
+    def names():
+        return sorted(name for name in tmp_path.glob("lab_*.pcapng") if name != other)
+
+    def numbers():
+        found = [re.fullmatch(r"lab_(\d{5})_\d{14}\.pcapng", name.name) for name in names()]
+        return [int(match.group(1)) for match in found]
+
+    with subprocess.Popen(command(path, "--size", "2000", "--files", "3",
+                                  str(tmp_path / "lab.pcapng")),
+                          stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        def has_rotated():
+            with proxy.client() as client:
+                client.ask([])
+            there = numbers()
+            return there and there[-1] >= 6
+
+        wait_until(has_rotated)
+        process.send_signal(signal.SIGTERM)
+        words = process.communicate(timeout=PATIENCE_S)[1]
+    assert process.returncode == 0, words
+    there = numbers()
+    assert there == list(range(there[-1] - 2, there[-1] + 1)) and there[-1] >= 6
+    for name in names()[:-1]:
+        assert 2000 <= name.stat().st_size < 4000 and packets(name)
+    tokens = [Message.decode(data).token for name in names() for _, comment, data in packets(name)
+              if comment.startswith("client coap in")]
+    assert len(tokens) == len(set(tokens)) and 0 < 2 * len(tokens) < int(words.split()[0])
+    assert other.read_text() == "not ours" and not (tmp_path / "lab.pcapng").exists()
+
+
+def test_what_files_need(start, path, tmp_path):
+    """Control, capture: --files without a size, with a pipe, and where nothing can be written."""
+    start()
+    for arguments, status, words in (
+            (("--files", "2", "f"), 2, "--files takes --size"),
+            (("--files", "2", "--size", "9", "-"), 2, "--files takes --size"),
+            (("--files", "0", "--size", "9", "f"), 2, "--files: expected 1 to 1000"),
+            (("--files", "2", "--size", "9", "/nowhere/f.x"), 1, "No such file"),
+            (("--files", "2", "--size", "9", str(tmp_path / ("n" * 5000))), 1, "too long")):
+        done = subprocess.run(command(path, *arguments), stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+        assert done.returncode == status and words in done.stderr, done.stderr
