@@ -236,6 +236,10 @@ static void add_fields(struct evhttp_request *request, const struct http_answer 
     (void)evhttp_add_header(fields, "Content-Type", answer->type);
     (void)evhttp_add_header(fields, "Cache-Control", "no-store");
     (void)evhttp_add_header(fields, "X-Content-Type-Options", "nosniff");
+    if (answer->security_policy != NULL) {
+        (void)evhttp_add_header(fields, "Content-Security-Policy", answer->security_policy);
+        (void)evhttp_add_header(fields, "Referrer-Policy", "no-referrer");
+    }
     if (answer->status == 405) {
         (void)evhttp_add_header(fields, "Allow", "GET, HEAD");
     }

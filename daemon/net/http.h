@@ -24,8 +24,9 @@ struct http_request {
 
 struct http_answer {
     unsigned status;
-    const char *type; /* of the body; static text */
-    char *body;       /* from malloc(): freed by the server; NULL: status becomes 500 */
+    const char *type;            /* of the body; static text */
+    const char *security_policy; /* its Content-Security-Policy, static text; NULL: without */
+    char *body;                  /* from malloc(): freed by the server; NULL: status becomes 500 */
     size_t body_len;
 };
 

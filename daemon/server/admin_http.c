@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Metrics and health over HTTP, on the main thread's loop. Reads the workers'
- * counters, which any thread may; never waits for a worker.
+ * Metrics, health and the page that draws the metrics over HTTP, on the main thread's loop. Reads
+ * the workers' counters, which any thread may; never waits for a worker.
  */
 #include "server/internal.h"
 
@@ -9,6 +9,7 @@
 #include "conf/admin_listen.h"
 #include "net/http.h"
 #include "ops/prometheus.h"
+#include "server/page.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -52,6 +53,19 @@ static void say(struct http_answer *answer, unsigned status, const char *text)
     answer->body_len = strlen(text);
 }
 
+/* The whole file: it is small, and asked for once by each person who opens it. */
+static void give_page(struct http_answer *answer, const struct page_file *file)
+{
+    answer->body = malloc(file->len);
+    if (answer->body != NULL) { /* without memory it is a 500 */
+        memcpy(answer->body, file->body, file->len);
+        answer->body_len = file->len;
+        answer->status = 200;
+        answer->type = file->type;
+        answer->security_policy = PAGE_SECURITY_POLICY;
+    }
+}
+
 static void on_admin_request(void *context, const struct http_request *request,
                              struct http_answer *ret_answer)
 {
@@ -59,11 +73,15 @@ static void on_admin_request(void *context, const struct http_request *request,
     bool is_metrics = strcmp(request->path, "/metrics") == 0;
     bool is_health = strcmp(request->path, "/healthz") == 0;
     bool is_readiness = strcmp(request->path, "/readyz") == 0;
+    const struct page_file *page =
+        server_config(server)->admin_page ? page_find(request->path) : NULL;
 
-    if (!is_metrics && !is_health && !is_readiness) {
+    if (!is_metrics && !is_health && !is_readiness && page == NULL) {
         say(ret_answer, 404, "not found: /metrics, /healthz, /readyz\n");
     } else if (request->method == HTTP_OTHER) {
         say(ret_answer, 405, "GET or HEAD\n");
+    } else if (page != NULL) {
+        give_page(ret_answer, page);
     } else if (is_metrics) {
         ret_answer->type = PROMETHEUS_TYPE;
         ret_answer->status = write_metrics(server, ret_answer) ? 200 : 500;

@@ -7,18 +7,14 @@ ports that the guide prints can be used as they are.
 Serves the page as https://dash.example, and coap://boiler.example/temperature as an origin server;
 opens the page in headless Chromium, and after each SCRIPT waits for what it has to show."""
 
-import contextlib
 import http.server
 import json
 import ssl
-import subprocess
 import sys
 import threading
-import urllib.error
-import urllib.request
 
-from coap_wire import PATIENCE_S, Message, Origin, code, uint
-from ports import free_port
+from browser import Browser
+from coap_wire import Message, Origin, code, uint
 from processes import wait_until
 
 PAGE_HOST, DEVICE_HOST = "192.168.1.1", "192.168.7.7"
@@ -63,53 +59,6 @@ def serve_page(page, certificate, key):
     context.load_cert_chain(certificate, key)
     server.socket = context.wrap_socket(server.socket, server_side=True)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-
-
-class Browser:
-    """Chromium by way of chromedriver (W3C WebDriver)."""
-
-    ARGUMENTS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
-                 "--ignore-certificate-errors", "--disable-background-networking",
-                 "--no-first-run", "--disable-features=LocalNetworkAccessChecks"]
-
-    def __init__(self):
-        self.port = free_port()
-        self.driver = subprocess.Popen(["chromedriver", "--port=%d" % self.port],
-                                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        wait_until(self._is_ready, "chromedriver does not answer")
-        options = {"args": self.ARGUMENTS}
-        answer = self._call("/session", {"capabilities": {"alwaysMatch": {
-            "browserName": "chrome", "acceptInsecureCerts": True,
-            "goog:chromeOptions": options}}})
-        self.session = "/session/" + answer["sessionId"]
-
-    def _is_ready(self):
-        with contextlib.suppress(OSError):
-            return self._call("/status")["ready"]
-        return False
-
-    def _call(self, path, body=None):
-        data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request("http://127.0.0.1:%d%s" % (self.port, path), data=data)
-        try:
-            with urllib.request.urlopen(request, timeout=4 * PATIENCE_S) as answer:
-                return json.load(answer)["value"]
-        except urllib.error.HTTPError as error:
-            raise AssertionError(error.read().decode(errors="replace")) from error
-
-    def open(self, url):
-        self._call(self.session + "/url", {"url": url})
-
-    def run(self, script):
-        return self._call(self.session + "/execute/sync", {"script": script, "args": []})
-
-    def close(self):
-        with contextlib.suppress(AssertionError, OSError):
-            request = urllib.request.Request(
-                "http://127.0.0.1:%d%s" % (self.port, self.session), method="DELETE")
-            urllib.request.urlopen(request, timeout=PATIENCE_S).close()
-        self.driver.terminate()
-        self.driver.wait(PATIENCE_S)
 
 
 def shown(browser):

@@ -130,7 +130,8 @@ def of_word(document, wanted):
 
 def test_the_documents_are_known():
     """Command line, documents: every guide, and the word of every block."""
-    guides = {"docs/guides/" + name for name in os.listdir(os.path.join(ROOT, "docs/guides"))}
+    guides = {"docs/guides/" + name for name in os.listdir(os.path.join(ROOT, "docs/guides"))
+              if name.endswith(".md")}
     assert guides | {"README.md", "docs/CONTRIBUTING.md"} == set(EXPECTED)
     for document, expected in EXPECTED.items():
         assert {word for word, _ in blocks(document)} <= set(WORDS), document
