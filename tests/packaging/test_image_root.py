@@ -79,14 +79,15 @@ def run(tree, *words):
                           stdin=subprocess.DEVNULL, check=False)
 
 
-def run_beside(tree, process, *words):
-    """In the container of a process, as an engine's exec does."""
+def run_beside(process, *words):
+    """In the root and among the processes of another, with what is mounted there, as an engine's
+    exec does. Not by its namespace of mounts: that leaves the root in which these tests may run."""
     with open("/proc/%d/task/%d/children" % (process.pid, process.pid), encoding="ascii") as file:
         first = file.read().split()[0]
     return subprocess.run(
-        ["nsenter", "--target", first, "--mount", "--pid", "env", "-i",
-         "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "setpriv", "--no-new-privs", "chroot",
-         "--userspec=5683:5683", "--groups=", str(tree / "root"), *words],
+        ["nsenter", "--target", first, "--pid",
+         "env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "setpriv", "--no-new-privs", "chroot",
+         "--userspec=5683:5683", "--groups=", "/proc/%s/root" % first, *words],
         capture_output=True, text=True, timeout=TIMEOUT_S, stdin=subprocess.DEVNULL, check=False)
 
 
@@ -114,12 +115,12 @@ def fixture_proxy(tree):
 def test_it_serves_and_is_healthy(tree, proxy):
     """Issue 16: the health check of the image needs no shell, and tells a proxy that does not run."""
     process, port = proxy
-    healthy = run_beside(tree, process, "criproxyctl", "status")
+    healthy = run_beside(process, "criproxyctl", "status")
     assert healthy.returncode == 0, healthy.stderr
     with Client(("127.0.0.1", port)) as client:
         assert client.ask([(235, b"\xff")]).code_text == "4.02"
     os.rename(tree / "volume/control", tree / "volume/elsewhere")
-    assert run_beside(tree, process, "criproxyctl", "status").returncode != 0
+    assert run_beside(process, "criproxyctl", "status").returncode != 0
 
 
 def test_nothing_can_be_written(tree):
