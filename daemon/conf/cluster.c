@@ -149,6 +149,9 @@ void loader_check_shared(struct loader *loader)
         shared_error(loader, "shared-prefix", "expected letters, digits, and . _ : -",
                      config->cache_shared_prefix);
     }
+    if (config->cache_shared_private && config->cluster_secret_file[0] == '\0') {
+        shared_error(loader, "shared-private", "expected cluster.secret-file with it", "yes");
+    }
     if (password.name[0] != '\0') {
         config->shared.password = (const char *)read_secret(loader, &password).data;
     } else if (config->cache_shared_user[0] != '\0') {

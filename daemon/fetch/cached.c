@@ -33,6 +33,14 @@ static bool identity_is_distinct(const struct identity *identity)
     return identity_is_known(identity) && identity->names_len > 0 && !identity->lacks_names;
 }
 
+/* What comes from it is protected on the way: by TLS, DTLS or OSCORE. */
+static bool target_is_confidential(const struct target *target)
+{
+    const struct scheme *scheme = target->scheme;
+    return transport_is_secure(scheme->transport) || scheme->number == CRI_SCHEME_HTTPS ||
+           target->has_oscore;
+}
+
 /*
  * For whom an answer may be kept: what came over a secure transport is not for everybody
  * (RFC 7252 section 11.2; CACHE-20). False: for no client.
@@ -41,10 +49,7 @@ static bool set_audience(const struct fetch_side *side, const struct asker *aske
                          struct cache_key_source *source)
 {
     enum config_cache_secure_targets rule = side->context.config->cache_secure_targets;
-    const struct scheme *scheme = source->target->scheme;
-    bool is_secure = transport_is_secure(scheme->transport) || scheme->number == CRI_SCHEME_HTTPS ||
-                     source->target->has_oscore;
-    if (!is_secure || rule == CACHE_SECURE_SHARED) {
+    if (!target_is_confidential(source->target) || rule == CACHE_SECURE_SHARED) {
         return true;
     }
     if (rule == CACHE_SECURE_OFF) {
@@ -78,19 +83,26 @@ static uint8_t audience_of_rules(const struct fetch_side *side, const struct que
 }
 
 /*
- * Whether its answer may be kept where other replicas have it: of no secure target, for no client
- * in particular, and a target that means the same elsewhere.
+ * Whether its answer may be kept where other replicas have it: the target and the clients have to
+ * mean the same elsewhere. A client without a name has a number of this worker's.
  */
-static bool is_for_replicas(const struct cache_key_source *source)
+static enum cache_sharing sharing_of(const struct fetch_side *side,
+                                     const struct cache_key_source *source)
 {
-    const struct scheme *scheme = source->target->scheme;
-    bool is_secure = transport_is_secure(scheme->transport) || scheme->number == CRI_SCHEME_HTTPS;
-    return !is_secure && source->audience_kind == 0 && source->audience.len == 0 &&
-           (source->target->is_name || !address_needs_scope(&source->target->address));
+    const struct target *target = source->target;
+    bool is_for_all = source->audience_kind == 0 && source->audience.len == 0;
+    if ((!target->is_name && address_needs_scope(&target->address)) ||
+        (source->audience_kind | AUDIENCE_NAMED) == AUDIENCE_ONE_CLIENT) {
+        return CACHE_SHARING_NONE;
+    }
+    if (is_for_all && !target_is_confidential(target)) {
+        return CACHE_SHARING_OPEN;
+    }
+    return side->context.config->cache_shared_private ? CACHE_SHARING_SEALED : CACHE_SHARING_NONE;
 }
 
 static bool cached_make_key(struct fetch_side *side, const struct question *question,
-                            struct cache_key *ret_key, bool *ret_is_shareable)
+                            struct cache_key *ret_key, enum cache_sharing *ret_sharing)
 {
     struct cache_key_source source = {
         .target = question->target,
@@ -103,7 +115,7 @@ static bool cached_make_key(struct fetch_side *side, const struct question *ques
         return false;
     }
     source.audience_kind ^= audience_of_rules(side, question);
-    *ret_is_shareable = is_for_replicas(&source);
+    *ret_sharing = sharing_of(side, &source);
     return cache_key_make(&source, side->origin.key_memory, sizeof(side->origin.key_memory),
                           side->origin.changes->seed, ret_key);
 }
@@ -239,7 +251,7 @@ static struct cache_entry *cached_look(struct fetch_side *side, const struct que
     *ret_lookup = (struct cached_lookup){.hop_limit = hop_limit};
     bool is_on = cache_store_is_on(&side->cache);
     bool needs_key = is_on || side->context.config->cache_coalesce || question->is_registration;
-    if (!needs_key || !cached_make_key(side, question, key, &ret_lookup->is_shareable)) {
+    if (!needs_key || !cached_make_key(side, question, key, &ret_lookup->sharing)) {
         return NULL;
     }
     ret_lookup->has_key = true;
@@ -330,7 +342,7 @@ bool cached_begin(struct fetch_side *side, struct fetch *fetch, const struct cac
     ticket->answer = lookup->answer;
     ticket->hop_limit = lookup->hop_limit;
     ticket->is_alone = lookup->is_unfit;
-    ticket->is_shareable = lookup->is_shareable;
+    ticket->sharing = lookup->sharing;
     ticket->changes = changes_count(side->origin.changes);
     for (uint32_t i = 0; i < lookup->candidates.count; i++) {
         if (cache_entry_pin(lookup->candidates.entries[i])) {

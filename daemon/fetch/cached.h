@@ -23,9 +23,9 @@ struct question;
 /* What the cache has to say about a request that it does not answer. */
 struct cached_lookup {
     bool has_key;
-    bool is_shareable; /* any client of any replica may have the answer */
-    bool is_unfit;     /* an answer is there, but this client cannot have it */
+    bool is_unfit; /* an answer is there, but this client cannot have it */
     enum cache_answer answer;
+    enum cache_sharing sharing;
     uint8_t hop_limit;
     struct cache_key key; /* its bytes are the engine's, until the next lookup */
     struct cache_candidates candidates;

@@ -48,6 +48,7 @@ struct shared {
     uint8_t all_changed[SHARED_HEAD_MAX + PROCESS_LEN];
     uint32_t untold[CHANGES_UNTOLD_SLOTS]; /* this worker's part of what siblings see */
     uint8_t *buffer;                       /* for an entry, or what is told of a change */
+    uint8_t *opened;                       /* of the same size, for what was encrypted */
     size_t buffer_bytes;
     size_t answer_bytes_max; /* of what is sent there: options and payload */
     unsigned late_in_row;
@@ -101,8 +102,9 @@ static void note_in_time(struct shared *shared)
 static bool may_be_there(const struct fetch *fetch)
 {
     const struct cache_ticket *ticket = &fetch->ticket;
-    return ticket->has_key && ticket->is_shareable && !ticket->is_alone && !fetch->is_own &&
-           !fetch->is_group && !fetch->hop.is_device && ticket->key.len == ticket->key.base_len &&
+    return ticket->has_key && ticket->sharing != CACHE_SHARING_NONE && !ticket->is_alone &&
+           !fetch->is_own && !fetch->is_group && !fetch->hop.is_device &&
+           ticket->key.len == ticket->key.base_len &&
            (ticket->answer == CACHE_ANSWER_MISS || ticket->answer == CACHE_ANSWER_STALE);
 }
 
@@ -267,6 +269,16 @@ static void give_shared(struct fetch_side *side, struct fetch *fetch,
     fetch_answer(side, fetch, REASON_cached, &reply);
 }
 
+static enum shared_kind entry_kind(const struct fetch *fetch)
+{
+    return fetch->ticket.sharing == CACHE_SHARING_SEALED ? SHARED_PRIVATE_ENTRY : SHARED_ENTRY;
+}
+
+static struct shared_room room_of(const struct shared *shared)
+{
+    return (struct shared_room){shared->opened, shared->buffer_bytes};
+}
+
 /* @return false: there is none that this client may have */
 static bool take_entry_value(struct fetch_side *side, struct fetch *fetch,
                              const struct shared_found *found)
@@ -277,7 +289,8 @@ static bool take_entry_value(struct fetch_side *side, struct fetch *fetch,
     struct shared_entry entry;
     struct bytes body;
     if ((shared->keys.has_secret && !name_of(shared, key->bytes, key->len, name)) ||
-        !shared_unseal(&shared->keys, SHARED_ENTRY, name, found->value, &body) ||
+        !shared_unseal(&shared->keys, entry_kind(fetch), name, found->value, room_of(shared),
+                       &body) ||
         !read_entry(body, &entry) || !is_plain_answer(&entry.message)) {
         metric_add(&side->context.metrics.cache_shared_refused, 1);
         return false;
@@ -333,7 +346,7 @@ static size_t write_entry(const struct shared *shared, const struct fetch *fetch
                           const struct representation *answer, const struct address *from,
                           uint32_t life_s)
 {
-    uint8_t *at = shared->buffer + shared_head_len(&shared->keys);
+    uint8_t *at = shared->buffer + shared_head_len(&shared->keys, entry_kind(fetch));
     memcpy(at, fetch->ticket.generation, SHARED_GENERATION_LEN);
     at += SHARED_GENERATION_LEN;
     write_entry_number(loop_wall_s(shared->side->context.loop) + life_s, 8, at);
@@ -357,7 +370,7 @@ void shared_keep(struct fetch_side *side, const struct fetch *fetch,
     struct shared *shared = side->shared;
     const struct cache_ticket *ticket = &fetch->ticket;
     uint8_t name[SHARED_NAME_LEN];
-    if (shared == NULL || !ticket->has_generation || !ticket->is_shareable) {
+    if (shared == NULL || !ticket->has_generation || ticket->sharing == CACHE_SHARING_NONE) {
         return;
     }
     uint32_t life_s = freshness_left_s(answer, context_now_ms(&side->context));
@@ -369,7 +382,7 @@ void shared_keep(struct fetch_side *side, const struct fetch *fetch,
     }
     size_t len = write_entry(shared, fetch, answer, from, life_s);
     bool is_sent = len > 0 && name_of(shared, ticket->key.bytes, ticket->key.len, name) &&
-                   shared_seal(&shared->keys, SHARED_ENTRY, name, shared->buffer, len) &&
+                   shared_seal(&shared->keys, entry_kind(fetch), name, shared->buffer, len) &&
                    shared_store_put(shared->store, name, (struct bytes){shared->buffer, len},
                                     (uint64_t)life_s * 1000);
     metric_add(is_sent ? &side->context.metrics.cache_shared_kept
@@ -383,7 +396,8 @@ void shared_keep(struct fetch_side *side, const struct fetch *fetch,
 static size_t write_change(const struct shared *shared, uint8_t *at, size_t capacity,
                            struct bytes target)
 {
-    size_t head = shared_head_len(&shared->keys), len = head + PROCESS_LEN + target.len;
+    size_t head = shared_head_len(&shared->keys, SHARED_CHANGE),
+           len = head + PROCESS_LEN + target.len;
     if (len > capacity) {
         return 0;
     }
@@ -453,8 +467,8 @@ static void on_change(void *context, struct bytes told)
     struct fetch_side *side = context;
     const struct shared *shared = side->shared;
     struct bytes body;
-    if (!shared_unseal(&shared->keys, SHARED_CHANGE, NULL, told, &body) || body.len < PROCESS_LEN ||
-        body.len > PROCESS_LEN + CACHE_KEY_MAX) {
+    if (!shared_unseal(&shared->keys, SHARED_CHANGE, NULL, told, room_of(shared), &body) ||
+        body.len < PROCESS_LEN || body.len > PROCESS_LEN + CACHE_KEY_MAX) {
         metric_add(&side->context.metrics.cache_shared_refused, 1);
         return;
     }
@@ -515,7 +529,8 @@ static int open_store(struct fetch_side *side)
     shared->buffer_bytes =
         (entry_bytes > CACHE_KEY_MAX ? entry_bytes : CACHE_KEY_MAX) + ENTRY_EXTRA;
     shared->buffer = malloc(shared->buffer_bytes);
-    if (shared->buffer == NULL || !derive_keys(shared)) {
+    shared->opened = malloc(shared->buffer_bytes);
+    if (shared->buffer == NULL || shared->opened == NULL || !derive_keys(shared)) {
         return -ENOMEM;
     }
     shared->options = (struct shared_store_options){
@@ -549,6 +564,10 @@ void shared_close(struct fetch_side *side)
         on_all_told(side); /* siblings may go on */
         shared_keys_clear(&shared->keys);
         free(shared->buffer);
+        if (shared->opened != NULL) {
+            explicit_bzero(shared->opened, shared->buffer_bytes);
+            free(shared->opened);
+        }
         explicit_bzero(shared, sizeof(*shared));
         free(shared);
         side->shared = NULL;

@@ -13,9 +13,10 @@
  *   the channel     is down: the first level goes on, and its hits are counted. When it is up
  *                   again, all that was kept or asked for before is dropped.
  *
- * Only what any client may have is there: no answers of secure targets, none that came with
- * credentials, no blocks. With cluster.secret-file names are keyed, and answers and messages carry
- * a MAC; else whoever can write to the server can answer for any target.
+ * Only what any client may have is there, unless cache.shared-private is set: no answers of secure
+ * targets, none that came with credentials. No blocks. With cluster.secret-file names are keyed,
+ * answers carry a MAC, private ones and messages are sealed (net/shared_seal.h); without it any
+ * program that can write to the server can answer for any target.
  *
  * A breaker spares requests the time-out: after five answers in a row that did not come in time,
  * none is asked for a while.

@@ -17,6 +17,13 @@ enum cache_answer {
     CACHE_ANSWER_FOLLOWS,   /* an equal request was on its way already: of requests */
 };
 
+/* Whether replicas may share the answer (fetch/shared.h). */
+enum cache_sharing {
+    CACHE_SHARING_NONE,
+    CACHE_SHARING_OPEN,   /* any client of any replica may have it */
+    CACHE_SHARING_SEALED, /* of a secure target, or for some clients: encrypted on the server */
+};
+
 /* Representations of a key that the origin server is asked about, with their ETags. */
 struct cache_candidates {
     struct cache_entry *entries[CACHE_REPRESENTATIONS_MAX];
@@ -28,11 +35,11 @@ struct cache_ticket {
     bool has_foreign_etags; /* the client asks about representations that are not here */
     bool is_for_one;        /* the answer that has come is for one client */
     bool is_alone;          /* no equal request joins it */
-    bool is_shareable;      /* any client of any replica may have the answer (fetch/shared.h) */
     bool has_generation;    /* the target's was known before it was sent: */
     uint8_t generation[SHARED_GENERATION_LEN];
     uint8_t hop_limit; /* towards the next hop; 0: none */
     enum cache_answer answer;
+    enum cache_sharing sharing;
     struct cache_key key;               /* its bytes are in the fetch's memory */
     struct bytes etags;                 /* of the client, as encoded options; there as well */
     struct cache_candidates candidates; /* pinned */

@@ -3,14 +3,17 @@
 
 #include "net/derive.h"
 
+#include <limits.h>
 #include <openssl/crypto.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
 #include <openssl/params.h>
+#include <openssl/rand.h>
 #include <string.h>
 
 #define VERSION_PLAIN 1u
-#define VERSION_SEALED 2u
+#define VERSION_MAC 2u
+#define VERSION_SEALED 3u /* and the kind is authenticated with it */
 
 /* A context for HMAC-SHA-256 that keeps its key: looking it up costs more than a short digest. */
 static EVP_MAC_CTX *keyed(const uint8_t key[DIGEST_LEN])
@@ -34,12 +37,14 @@ static EVP_MAC_CTX *keyed(const uint8_t key[DIGEST_LEN])
 bool shared_keys_derive(struct bytes secret, struct shared_keys *keys)
 {
     static const char *const labels[SHARED_KEYS] = {[SHARED_ENTRY] = "shared entries",
+                                                    [SHARED_PRIVATE_ENTRY] = "shared private",
                                                     [SHARED_CHANGE] = "shared changes",
                                                     [SHARED_NAME] = "shared names"};
-    bool is_good = true;
-
     shared_keys_clear(keys);
     keys->has_secret = secret.len > 0;
+    keys->cipher = EVP_CIPHER_CTX_new();
+    bool is_good = keys->cipher != NULL &&
+                   EVP_CipherInit_ex(keys->cipher, EVP_aes_256_gcm(), NULL, NULL, NULL, 1) == 1;
     for (unsigned i = 0; i < SHARED_KEYS && is_good; i++) {
         uint8_t key[DIGEST_LEN] = {0};
         is_good =
@@ -61,6 +66,7 @@ void shared_keys_clear(struct shared_keys *keys)
     for (unsigned i = 0; i < SHARED_KEYS; i++) {
         EVP_MAC_CTX_free(keys->macs[i]);
     }
+    EVP_CIPHER_CTX_free(keys->cipher);
     *keys = (struct shared_keys){.has_secret = false};
 }
 
@@ -86,32 +92,105 @@ bool shared_name(const struct shared_keys *keys, struct bytes key,
     return mac_of(keys->macs[SHARED_NAME], NULL, key, ret_name);
 }
 
-size_t shared_head_len(const struct shared_keys *keys)
+/* ---- what is encrypted ---- */
+
+static bool is_encrypted(const struct shared_keys *keys, enum shared_kind kind)
 {
-    return 1 + (keys->has_secret ? DIGEST_LEN : 0);
+    return keys->has_secret && (kind == SHARED_PRIVATE_ENTRY || kind == SHARED_CHANGE);
+}
+
+/*
+ * Encrypts or decrypts @p from to @p to, which may be the same, with the key of the salt.
+ *
+ * @param tag written, or compared
+ */
+static bool crypt_sealed(const struct shared_keys *keys, enum shared_kind kind, const uint8_t *name,
+                         bool encrypts, const uint8_t *salt, uint8_t *tag, struct bytes from,
+                         uint8_t *to)
+{
+    static const uint8_t nonce[12]; /* no key is used twice */
+    const uint8_t marks[2] = {VERSION_SEALED, (uint8_t)kind};
+    EVP_CIPHER_CTX *cipher = keys->cipher;
+    uint8_t key[DIGEST_LEN];
+    int len;
+
+    bool is_good =
+        cipher != NULL && from.len <= INT_MAX &&
+        mac_of(keys->macs[kind], NULL, (struct bytes){salt, SHARED_SALT_LEN}, key) &&
+        EVP_CipherInit_ex(cipher, NULL, NULL, key, nonce, encrypts) == 1 &&
+        (encrypts ||
+         EVP_CIPHER_CTX_ctrl(cipher, EVP_CTRL_AEAD_SET_TAG, (int)SHARED_TAG_LEN, tag) == 1) &&
+        EVP_CipherUpdate(cipher, NULL, &len, marks, (int)sizeof marks) == 1 &&
+        (name == NULL || EVP_CipherUpdate(cipher, NULL, &len, name, (int)SHARED_NAME_LEN) == 1) &&
+        EVP_CipherUpdate(cipher, to, &len, from.data, (int)from.len) == 1 &&
+        EVP_CipherFinal_ex(cipher, to + from.len, &len) == 1 &&
+        (!encrypts ||
+         EVP_CIPHER_CTX_ctrl(cipher, EVP_CTRL_AEAD_GET_TAG, (int)SHARED_TAG_LEN, tag) == 1);
+    OPENSSL_cleanse(key, sizeof key);
+    if (!is_good) {
+        ERR_clear_error();
+    }
+    return is_good;
+}
+
+/* ---- the head ---- */
+
+static uint8_t version_of(const struct shared_keys *keys, enum shared_kind kind)
+{
+    if (!keys->has_secret) {
+        return VERSION_PLAIN;
+    }
+    return is_encrypted(keys, kind) ? VERSION_SEALED : VERSION_MAC;
+}
+
+size_t shared_head_len(const struct shared_keys *keys, enum shared_kind kind)
+{
+    static const size_t lengths[] = {[VERSION_PLAIN] = 1,
+                                     [VERSION_MAC] = 1 + DIGEST_LEN,
+                                     [VERSION_SEALED] = 1 + SHARED_SALT_LEN + SHARED_TAG_LEN};
+
+    return lengths[version_of(keys, kind)];
 }
 
 bool shared_seal(const struct shared_keys *keys, enum shared_kind kind, const uint8_t *name,
                  uint8_t *at, size_t len)
 {
-    size_t head = shared_head_len(keys);
+    size_t head = shared_head_len(keys, kind);
+    uint8_t *salt = at + 1, *body = at + head;
 
-    at[0] = keys->has_secret ? VERSION_SEALED : VERSION_PLAIN;
-    return !keys->has_secret ||
-           mac_of(keys->macs[kind], name, (struct bytes){at + head, len - head}, at + 1);
+    at[0] = version_of(keys, kind);
+    if (at[0] == VERSION_PLAIN) {
+        return kind != SHARED_PRIVATE_ENTRY;
+    }
+    if (at[0] == VERSION_MAC) {
+        return mac_of(keys->macs[kind], name, (struct bytes){body, len - head}, at + 1);
+    }
+    return RAND_bytes(salt, (int)SHARED_SALT_LEN) == 1 &&
+           crypt_sealed(keys, kind, name, true, salt, salt + SHARED_SALT_LEN,
+                        (struct bytes){body, len - head}, body);
 }
 
 bool shared_unseal(const struct shared_keys *keys, enum shared_kind kind, const uint8_t *name,
-                   struct bytes sealed, struct bytes *ret_body)
+                   struct bytes sealed, struct shared_room room, struct bytes *ret_body)
 {
-    uint8_t mac[DIGEST_LEN];
-    size_t head = shared_head_len(keys);
+    uint8_t mac[DIGEST_LEN], tag[SHARED_TAG_LEN];
+    size_t head = shared_head_len(keys, kind);
+    uint8_t version = version_of(keys, kind);
 
-    if (sealed.len < head ||
-        sealed.data[0] != (keys->has_secret ? VERSION_SEALED : VERSION_PLAIN)) {
+    if (sealed.len < head || sealed.data[0] != version) {
         return false;
     }
-    *ret_body = (struct bytes){sealed.data + head, sealed.len - head};
-    return !keys->has_secret || (mac_of(keys->macs[kind], name, *ret_body, mac) &&
-                                 CRYPTO_memcmp(mac, sealed.data + 1, DIGEST_LEN) == 0);
+    const struct bytes body = {sealed.data + head, sealed.len - head};
+    *ret_body = body;
+    if (version == VERSION_PLAIN) {
+        return kind != SHARED_PRIVATE_ENTRY;
+    }
+    if (version == VERSION_MAC) {
+        return mac_of(keys->macs[kind], name, body, mac) &&
+               CRYPTO_memcmp(mac, sealed.data + 1, DIGEST_LEN) == 0;
+    }
+    memcpy(tag, sealed.data + 1 + SHARED_SALT_LEN, SHARED_TAG_LEN);
+    *ret_body = (struct bytes){room.at, body.len};
+    return body.len <= room.bytes &&
+           crypt_sealed(keys, kind, name, false, sealed.data + 1, tag, body, room.at);
 }

@@ -2,8 +2,14 @@
 /*
  * What is given to the server that replicas share, and to its channel (net/shared_store.h): names
  * of entries and targets, which are digests, and a head before what is kept or told. With
- * cluster.secret-file names are keyed, and the head has a MAC: without the secret nothing can be
- * looked up, made or changed. Contents are not encrypted.
+ * cluster.secret-file names are keyed, and the head proves that the secret was known: without it
+ * nothing can be looked up, made or changed.
+ *
+ * An entry has a MAC and is not encrypted; a private one (cache.shared-private) and what is told of
+ * changes are encrypted by AES-256-GCM. Each of these has a key of its own, made from the secret
+ * and a salt of 32 random bytes, so that no key is used twice, however many replicas and workers
+ * there are, and the nonce can be zero. The kind and the name of the entry are authenticated with
+ * it: what is moved to another name, or another kind, does not open.
  */
 #ifndef CRIPROXY_SHARED_SEAL_H
 #define CRIPROXY_SHARED_SEAL_H
@@ -14,20 +20,26 @@
 /* What is made with a key of its own. */
 enum shared_kind {
     SHARED_ENTRY,
-    SHARED_CHANGE,
+    SHARED_PRIVATE_ENTRY, /* sealed; none without a secret */
+    SHARED_CHANGE,        /* sealed, where there is a secret */
     SHARED_NAME,
 };
-#define SHARED_KEYS 3u
+#define SHARED_KEYS 4u
+
+#define SHARED_SALT_LEN 32u
+#define SHARED_TAG_LEN 16u
 
 struct evp_mac_ctx_st;
+struct evp_cipher_ctx_st;
 
 struct shared_keys {
     bool has_secret;
     struct evp_mac_ctx_st *macs[SHARED_KEYS]; /* contexts that keep their keys; NULL: none */
+    struct evp_cipher_ctx_st *cipher;         /* has no key that is used twice */
 };
 
-/* A version and the MAC. */
-#define SHARED_HEAD_MAX (1u + DIGEST_LEN)
+/* A version, and the MAC, or salt and tag. */
+#define SHARED_HEAD_MAX (1u + SHARED_SALT_LEN + SHARED_TAG_LEN)
 
 /**
  * Derive the keys anew; those that @p keys has are freed, so that it has to be zero at first.
@@ -44,25 +56,34 @@ void shared_keys_clear(struct shared_keys *keys);
 bool shared_name(const struct shared_keys *keys, struct bytes key,
                  uint8_t ret_name[SHARED_NAME_LEN]);
 
-/** Bytes of the head. */
-size_t shared_head_len(const struct shared_keys *keys);
+/** Bytes of the head of that kind. */
+size_t shared_head_len(const struct shared_keys *keys, enum shared_kind kind);
 
 /**
- * Write the head of what stands at @p at from shared_head_len() on.
+ * Write the head of what stands at @p at from shared_head_len() on, which is encrypted in place
+ * where its kind says so.
  *
- * @param kind SHARED_ENTRY or SHARED_CHANGE
+ * @param kind not SHARED_NAME
  * @param name of an entry: one that is moved to another name does not open; NULL: none
  * @param len  with the head
- * @return false where OpenSSL has no memory
+ * @return false where OpenSSL has no memory, or a private entry has no secret: what stands there
+ *         is of no use then
  */
 bool shared_seal(const struct shared_keys *keys, enum shared_kind kind, const uint8_t *name,
                  uint8_t *at, size_t len);
 
+/* Where what was encrypted is decrypted to: the caller's. */
+struct shared_room {
+    uint8_t *at;
+    size_t bytes;
+};
+
 /**
- * @param ret_body what is behind the head; borrows from @p sealed
- * @return false: it was made with another secret, with or without one, or is cut
+ * @param ret_body what is behind the head; borrows from @p sealed or @p room
+ * @return false: it was made with another secret, with or without one, as another kind, is cut, or
+ *         has no room
  */
 bool shared_unseal(const struct shared_keys *keys, enum shared_kind kind, const uint8_t *name,
-                   struct bytes sealed, struct bytes *ret_body);
+                   struct bytes sealed, struct shared_room room, struct bytes *ret_body);
 
 #endif

@@ -86,9 +86,10 @@ bool shared_name(const struct shared_keys *keys, struct bytes key,
     return false;
 }
 
-size_t shared_head_len(const struct shared_keys *keys)
+size_t shared_head_len(const struct shared_keys *keys, enum shared_kind kind)
 {
     (void)keys;
+    (void)kind;
     return 0;
 }
 
@@ -104,12 +105,13 @@ bool shared_seal(const struct shared_keys *keys, enum shared_kind kind, const ui
 }
 
 bool shared_unseal(const struct shared_keys *keys, enum shared_kind kind, const uint8_t *name,
-                   struct bytes sealed, struct bytes *ret_body)
+                   struct bytes sealed, struct shared_room room, struct bytes *ret_body)
 {
     (void)keys;
     (void)kind;
     (void)name;
     (void)sealed;
+    (void)room;
     (void)ret_body;
     return false;
 }

@@ -269,6 +269,9 @@ void shared_store_change(struct shared_store *store, const uint8_t target[SHARED
 
 /* ---- net/shared_seal.h: a version, and no more ---- */
 
+static const char kind_letters[SHARED_KEYS] = {
+    [SHARED_ENTRY] = 'e', [SHARED_PRIVATE_ENTRY] = 'p', [SHARED_CHANGE] = 'c'};
+
 bool shared_keys_derive(struct bytes secret, struct shared_keys *keys)
 {
     (void)secret;
@@ -292,9 +295,10 @@ bool shared_name(const struct shared_keys *keys, struct bytes key,
     return true;
 }
 
-size_t shared_head_len(const struct shared_keys *keys)
+size_t shared_head_len(const struct shared_keys *keys, enum shared_kind kind)
 {
     (void)keys;
+    (void)kind;
     return 1;
 }
 
@@ -304,16 +308,17 @@ bool shared_seal(const struct shared_keys *keys, enum shared_kind kind, const ui
     (void)keys;
     (void)name;
     assert_true(len > 0);
-    at[0] = kind == SHARED_ENTRY ? 'e' : 'c';
+    at[0] = (uint8_t)kind_letters[kind];
     return true;
 }
 
 bool shared_unseal(const struct shared_keys *keys, enum shared_kind kind, const uint8_t *name,
-                   struct bytes sealed, struct bytes *ret_body)
+                   struct bytes sealed, struct shared_room room, struct bytes *ret_body)
 {
     (void)keys;
     (void)name;
-    bool is_good = sealed.len > 0 && sealed.data[0] == (kind == SHARED_ENTRY ? 'e' : 'c');
+    (void)room;
+    bool is_good = sealed.len > 0 && sealed.data[0] == (uint8_t)kind_letters[kind];
     *ret_body = is_good ? (struct bytes){sealed.data + 1, sealed.len - 1} : (struct bytes){0};
     return is_good;
 }

@@ -14,11 +14,14 @@ import threading
 import pytest
 
 from admin_wire import http, http_place, parse_metrics, value_of
-from coap_wire import PATIENCE_S, PUT, Message, Origin, code, uint
+from coap_wire import GET, PATIENCE_S, PUT, Message, Origin, code, uint
 from ports import closed_port, free_port
 from processes import Proxy, run_criproxyd, wait_until
-from redis_server import PROGRAM, Redis
+from redis_server import PROGRAM, Redis, read_reply
+from stream_wire import Stream, client_context
 from target import Target
+from test_http_targets import Handler, Server
+from test_upstream import make_certificate
 
 ETAG, MAX_AGE = 4, 14
 
@@ -371,6 +374,101 @@ def test_entries_of_another_secret_are_refused(redis, start, origin, tmp_path):
     assert len(origin.requests) == 3
 
 
+@pytest.fixture(scope="module")
+def people(tmp_path_factory):
+    """Certificates of the proxies, of the origin server, and of two clients with their authority."""
+    folder = tmp_path_factory.mktemp("people")
+    files = {name: make_certificate(folder, name, "IP:127.0.0.1,DNS:%s.example" % name)
+             for name in ("proxy", "server", "alice", "bob")}
+    with open(folder / "clients.pem", "w") as clients:
+        for name in ("alice", "bob"):
+            with open(files[name][0]) as certificate:
+                clients.write(certificate.read())
+    (folder / "secret").write_text("4a" * 32)
+    (folder / "secret").chmod(0o600)
+    return folder, files
+
+
+class Fresh(Handler):
+    """Its answers are fresh for an hour."""
+
+    def answer(self, status, body, **fields):
+        super().answer(status, body, **{"Cache-Control": "max-age=3600"}, **fields)
+
+
+@pytest.fixture
+def server(people):
+    running = Server(people[1]["server"])
+    running.RequestHandlerClass = Fresh
+    yield running
+    running.stop()
+
+
+class Securely:
+    """Replicas that answer clients with certificates about an https origin server."""
+
+    def __init__(self, people, start, uri, server, *more):
+        folder, self.files = people
+        self.server = server
+        self.proxies = [start(
+            uri, "--listen", "coaps+tcp://127.0.0.1:0", "--set", "tls.certificate=" + self.files["proxy"][0],
+            "--set", "tls.key=" + self.files["proxy"][1], "--set", "tls.client-ca=%s" % (
+                folder / "clients.pem"), "--set", "upstream.ca=" + self.files["server"][0],
+            "--set", "cluster.secret-file=%s" % (folder / "secret"), *more) for _ in range(2)]
+
+    def get(self, proxy, name):
+        context = client_context(self.files["proxy"][0])
+        context.load_cert_chain(*self.files[name])
+        place = ("127.0.0.1", self.proxies[proxy].port("coaps+tcp"))
+        with Stream(place, context) as client:
+            client.open()
+            answer = client.ask(GET, b"a", self.server.target("x", scheme="https").options("cri"))
+            assert answer.code_text == "2.05"
+            return answer.payload
+
+
+def test_private_answers_are_sealed(redis, start, people, server):
+    """Issue 20, item 1: cache.shared-private. The same client gets its answer from another replica,
+    another client does not, and the server sees neither the answer nor whose it is."""
+    secure = Securely(people, start, redis.uri, server, "--set", "cache.shared-private=yes")
+    payload = secure.get(0, "alice")
+    (name,) = wait_until(lambda: redis.keys("v"))
+    value = redis.ask("GET", name)
+    assert payload and payload not in value and b"alice" not in value + name
+    assert secure.get(1, "alice") == payload
+    wait_for(secure.proxies[1], "cache_shared_hits", 1)
+    assert len(server.seen) == 1
+    assert secure.get(1, "bob") == payload
+    assert len(server.seen) == 2
+    other = next(key for key in wait_until(lambda: len(redis.keys("v")) == 2 and redis.keys("v"))
+                 if key != name)
+    redis.ask("SET", other, value, "PX", 60000)  # what is alice's does not become bob's
+    assert secure.get(0, "bob") == payload
+    assert len(server.seen) == 3
+    wait_for(secure.proxies[0], "cache_shared_refused", 1)
+
+
+def test_without_that_secure_targets_stay_out(redis, start, people, server):
+    """Issue 20, item 1: also where all clients may have the answer."""
+    secure = Securely(people, start, redis.uri, server, "--set", "cache.secure-targets=shared")
+    secure.get(0, "alice")
+    secure.get(1, "alice")
+    assert len(server.seen) == 2
+    assert not redis.keys("v")
+
+
+def test_the_channel_names_no_targets(redis, start, origin, people):
+    """Issue 20, item 1: with a secret, what is told of changes is sealed."""
+    proxy = start(redis.uri, "--set", "cluster.secret-file=%s" % (people[0] / "secret"))
+    with redis.connect() as listener:
+        redis.ask("SUBSCRIBE", "criproxy:changes", connection=listener)
+        put(proxy, at(origin, "hidden-path"), b"two")
+        with listener.makefile("rb") as lines:
+            kind, channel, told = read_reply(lines)
+    assert (kind, channel) == (b"message", b"criproxy:changes")
+    assert len(told) > 40 and b"hidden-path" not in told
+
+
 def test_a_password_and_a_user(start, origin, tmp_path):
     """Issue 20, item 1: ACL users over TCP, with no more rights than the manual names."""
     port = free_port()
@@ -557,6 +655,7 @@ def test_a_server_that_is_not_there(start, origin):
     ("cache.shared=unix:relative", "expected redis://"),
     ("cache.shared-prefix=a b", "expected letters"),
     ("cache.shared-user=cri", "password-file"),
+    ("cache.shared-private=yes", "cluster.secret-file"),
     ("cache.shared-password-file=/nonexistent/file", "cannot be read"),
 ])
 def test_configuration_that_is_refused(value, error):
