@@ -65,7 +65,7 @@ class Relay:
         self.place = at(self._inside.getsockname()[1])
         self._ways, self._old = {}, []  # the port outside for each of the asker's; earlier ones
         self._wake, self._woken = socket.socketpair()
-        self.went_up = []
+        self.went_up, self.ways_up = [], {}  # all of it, and by the asker's port
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
@@ -95,6 +95,7 @@ class Relay:
             if self._inside in ready:
                 data, asker = self._inside.recvfrom(65536)
                 self.went_up.append(data)
+                self.ways_up.setdefault(asker, []).append(data)
                 for each in self._up(data):
                     self._outside_of(asker).sendto(each, self._to)
             for asker, sock in ways.items():
@@ -317,6 +318,48 @@ def test_the_last_flight_of_a_resumed_session_is_lost(start_asker, keyed):
         assert all(new > old for old, new in zip(first, second))
         counters = asker.counters()
         assert (counters["opened"], counters["resumed"], counters["lost"]) == (2, 1, 0)
+
+
+class LosingFlight:
+    """Loses the first flight with a ChangeCipherSpec, and what else is sent until it comes again."""
+
+    def __init__(self):
+        self.flights = 0
+
+    def __call__(self, data):
+        self.flights += any(kind == CHANGE_CIPHER_SPEC for kind, _, _ in records_of(data))
+        return [] if self.flights == 1 else [data]
+
+
+def nonces_of(datagrams, has_explicit):
+    """Of each protected record: its number, and the nonce that is in it."""
+    for data in datagrams:
+        for _, epoch, record in records_of(data):
+            if epoch > 0:
+                yield record[5:11], record[13:21] if has_explicit else record[3:11]
+
+
+@pytest.mark.parametrize("suite", [
+    "PSK-AES128-CCM8", "PSK-AES256-GCM-SHA384", "PSK-CHACHA20-POLY1305"])
+def test_no_nonce_twice(start_asker, suite):
+    """RFC 5116 section 2.1, in the client's role: of OpenSSL's records in a full handshake whose last
+    flight is lost, in a resumed one, and of ours after it. Each session has keys of its own."""
+    losing = LosingFlight()
+    asker = start_asker("--idle", "50", "--silence", "60000", "--ack-timeout", "6000")
+    asker.use_key()
+    with openssl_server(*PSK, "-cipher", suite + ":@SECLEVEL=0") as (place, server), \
+            Relay(place, up=losing) as relay:
+        for resumed in range(2):
+            losing.flights = 0
+            assert ask_and_answer(asker, relay.place, server, b"mine") == "response 2.05 4 mine"
+            await_no_session(asker)
+            assert losing.flights >= 2 and asker.counters()["resumed"] == resumed
+        assert len(relay.ways_up) == 2
+        for sent in relay.ways_up.values():
+            pairs = list(nonces_of(sent, "CHACHA" not in suite))
+            assert len(pairs) >= 4  # two Finished, the request, close_notify
+            for parts in zip(*pairs):
+                assert len(set(parts)) == len(parts), pairs
 
 
 def test_other_credentials_resume_nothing(start_asker, keyed):
