@@ -61,6 +61,52 @@ static void put_encoded(struct request_text *text, struct bytes bytes, const cha
     }
 }
 
+/* As "." and "..", or with path parameters behind, as "..;a": some servers drop those first. */
+static bool is_dot_part(struct bytes part)
+{
+    size_t dots = 0;
+    while (dots < part.len && part.data[dots] == '.') {
+        dots++;
+    }
+    return (dots == 1 || dots == 2) && (dots == part.len || part.data[dots] == ';');
+}
+
+/*
+ * Whether a server may take the segment for several, although it is percent-encoded: many decode
+ * %2F before they look for dot-segments, take a backslash for a slash, and end at a NUL. Access
+ * rules have judged the segment as it is.
+ */
+static bool is_misread(struct bytes segment, bool may_have_slash)
+{
+    size_t begin = 0;
+    for (size_t i = 0; i <= segment.len; i++) {
+        bool is_end = i == segment.len || segment.data[i] == '/';
+        if (is_end && is_dot_part((struct bytes){segment.data + begin, i - begin})) {
+            return true;
+        }
+        if (i < segment.len &&
+            (segment.data[i] == '\0' || segment.data[i] == '\\' || (is_end && !may_have_slash))) {
+            return true;
+        }
+        begin = is_end ? i + 1 : begin;
+    }
+    return false;
+}
+
+static bool has_misread_path(const struct http_request_source *source)
+{
+    struct option_iter iter;
+    struct option option;
+    option_iter_init(&iter, source->message->options);
+    while (option_iter_next(&iter, &option) && option.number <= OPTION_uri_path) {
+        if (option.number == OPTION_uri_path &&
+            is_misread(option.value, source->may_have_slashes)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void put_authority(struct request_text *text, const struct http_request_source *source)
 {
     char ip[INET6_ADDRSTRLEN] = "";
@@ -257,6 +303,9 @@ enum reason http_request_make(const struct http_request_source *source, char *bu
     const struct http_method_row *method = method_row_of(source->message->code);
     if (method == NULL) {
         return REASON_method_unmapped;
+    }
+    if (has_misread_path(source)) {
+        return REASON_path_misread;
     }
     request.method = method->name;
     request.is_idempotent = method->is_idempotent;

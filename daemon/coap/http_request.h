@@ -25,6 +25,7 @@ struct http_request_source {
     const char *via_token;         /* and the token that shows a loop */
     const struct http_tags *tags;
     const struct media_own *media; /* of [media N] */
+    bool may_have_slashes;         /* a segment of the path may have "/" in it, as %2F */
     struct bytes known; /* ETag of what is here already, in place of those of the message */
 };
 
@@ -46,6 +47,7 @@ size_t http_request_room(const struct message *message);
  * @param ret_request its texts are in @p buffer.
  * @return REASON_none; REASON_method_unmapped, REASON_accept_unmapped or
  *         REASON_content_format_unmapped where HTTP has nothing for it (5.01, 4.06, 4.15);
+ *         REASON_path_misread where a server may take the path for another one;
  *         REASON_request_too_large.
  */
 enum reason http_request_make(const struct http_request_source *source, char *buffer,

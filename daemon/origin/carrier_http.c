@@ -47,6 +47,7 @@ static enum reason make_http(struct origin_side *side, const struct sending *sen
         .via_token = process_token(),
         .tags = side->tags,
         .media = side->context.config->media_own,
+        .may_have_slashes = side->context.config->http_slashes,
         .known = {sending->known_etag, sending->known_len},
     };
     if (buffer == NULL) {
