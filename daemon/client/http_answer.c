@@ -47,7 +47,9 @@ void http_put_start(struct http_text *text, const struct config *config, const c
                  "Location, Retry-After\r\nVary: Origin, Accept\r\n",
                  origin);
     } else {
-        http_put(text, "Cross-Origin-Resource-Policy: same-origin\r\nVary: Accept\r\n");
+        /* Where pages are served, a cache must not give them what was asked for without a page. */
+        http_put(text, "Cross-Origin-Resource-Policy: same-origin\r\nVary: %s\r\n",
+                 config->http_origins.count > 0 ? "Origin, Accept" : "Accept");
     }
 }
 
@@ -144,6 +146,13 @@ static size_t put_segment(char *text, char separator, struct bytes segment, bool
     return len;
 }
 
+/* RFC 7252 section 5.10.7: no Location-Path is one of these. */
+static bool is_dots(struct bytes segment)
+{
+    return (segment.len == 1 || segment.len == 2) && segment.data[0] == '.' &&
+           segment.data[segment.len - 1] == '.';
+}
+
 /* The target's scheme and authority, if it has one, with the path and query of Location-*; 0: there
  * are none. */
 static size_t location_uri(const struct http_exchange *exchange, const struct reply *reply,
@@ -163,13 +172,17 @@ static size_t location_uri(const struct http_exchange *exchange, const struct re
             option.value.len * 3 + 8 > HTTP_URI_MAX - len) {
             continue;
         }
+        if (!is_query && is_dots(option.value)) {
+            return 0; /* an HTTP client would resolve them, to another device perhaps */
+        }
         char separator = !is_query ? '/' : has_query ? '&' : '?';
         len += put_segment(uri + len, separator, option.value, is_query);
         has_path = true;
         has_query = has_query || is_query;
     }
     uri[len] = '\0';
-    return has_path ? len : 0;
+    bool is_host = is_own && len > 1 && uri[1] == '/'; /* "//other.example": another origin */
+    return has_path && !is_host ? len : 0;
 }
 
 static void put_location(struct http_text *text, const struct config *config,

@@ -248,6 +248,17 @@ static void take_sec_fetch_site(struct http_ask *ask, struct bytes value)
     ask->is_cross_site = !is_text(value, "none") && !is_text(value, "same-origin");
 }
 
+static void take_sec_fetch_dest(struct http_ask *ask, struct bytes value)
+{
+    ask->is_document = is_text(value, "document");
+}
+
+static void take_forwarded(struct http_ask *ask, struct bytes value)
+{
+    (void)value;
+    ask->is_passed_on = true;
+}
+
 static void take_expect(struct http_ask *ask, struct bytes value)
 {
     if (is_text(value, "100-continue")) {
@@ -274,6 +285,7 @@ static void take_max_forwards(struct http_ask *ask, struct bytes value)
 
 static void take_via(struct http_ask *ask, struct bytes value)
 {
+    ask->is_passed_on = true;
     if (value.len > 0 &&
         memmem(value.data, value.len, ask->via_token.data, ask->via_token.len) != NULL) {
         ask_refuse(ask, 508, "the request has been here before");
@@ -305,6 +317,10 @@ static const struct field_row fields[] = {
     {"cache-control", take_cache_control},
     {"origin", take_origin},
     {"sec-fetch-site", take_sec_fetch_site},
+    {"sec-fetch-dest", take_sec_fetch_dest},
+    {"forwarded", take_forwarded},
+    {"x-forwarded-for", take_forwarded},
+    {"x-real-ip", take_forwarded},
     {"expect", take_expect},
     {"max-forwards", take_max_forwards},
     {"via", take_via},
@@ -356,6 +372,15 @@ static struct bytes host_name(struct bytes host)
     return colon != NULL ? (struct bytes){host.data, (size_t)(colon - host.data)} : host;
 }
 
+/* A name or address by which only clients on this host reach it: others come by a server. */
+static bool is_host_of_loopback(const struct http_ask *ask)
+{
+    struct address address;
+    return address_parse((const char *)ask->host.data, ask->host.len, 80, &address)
+               ? address_is_loopback(&address)
+               : is_text(host_name(ask->host), "localhost");
+}
+
 /* DNS rebinding: a name that a page has made lead here is none of ours. */
 static bool is_own_host(const struct http_ask *ask)
 {
@@ -391,8 +416,8 @@ static void check_place(struct http_ask *ask)
     if (ask->has_origin && ask->origin[0] == '\0') {
         ask_refuse(ask, 403, "web pages of this origin are not served: see http.origins");
     }
-    if (!ask->has_origin && ask->is_cross_site && !is_safe_method_of(ask) && !ask->is_preflight) {
-        ask_refuse(ask, 403, "a page of another site may not change anything");
+    if (!ask->has_origin && ask->is_cross_site && !(is_safe_method_of(ask) && ask->is_document)) {
+        ask_refuse(ask, 403, "a page of another site may not use the proxy");
     }
     if (ask->has_host && !ask->uri.is_absolute && !is_own_host(ask)) {
         ask_refuse(ask, 421, "the host is not served: see http.hosts");
@@ -519,6 +544,8 @@ void http_ask_finish(struct http_ask *ask, const struct http_line *line)
     take_method(ask);
     int status = ask->status == 0 ? http_uri_find(&mapping, line->target, &ask->uri) : 200;
     check_place(ask); /* before anything is said about what is here */
+    ask->is_passed_on =
+        ask->is_passed_on || (ask->has_host && !ask->uri.is_absolute && !is_host_of_loopback(ask));
     if (status != 200) {
         ask_refuse(ask, status, ask->uri.why);
     }

@@ -37,7 +37,10 @@ struct http_ask {
     bool wants_events;   /* text/event-stream */
     bool wants_continue; /* 100 before the body */
     bool only_if_cached, no_cache, no_store;
-    bool has_host, has_origin, is_cross_site;
+    bool has_host, has_origin;
+    bool is_cross_site; /* a page of another site has caused it, */
+    bool is_document;   /* by a link that its reader has followed */
+    bool is_passed_on;  /* another server has sent it on: its client need not be on this host */
     bool if_match_any, if_none_match_any;
     bool has_if_match, has_foreign_tags;
     bool has_max_forwards;

@@ -62,6 +62,7 @@ static struct http_exchange *http_exchange_new(const struct http_ask *ask)
         .wants_events = ask->wants_events && ask->uri.kind != HTTP_URI_CORE,
         .keeps_alive = ask->line.keeps_alive,
         .is_absolute = ask->uri.is_absolute,
+        .is_passed_on = ask->is_passed_on,
         .cache_wish =
             (uint8_t)((ask->no_cache ? LEG_NO_CACHE : 0) | (ask->no_store ? LEG_NO_STORE : 0) |
                       (ask->only_if_cached ? LEG_ONLY_IF_CACHED : 0)),
@@ -367,6 +368,7 @@ static void front_ask(struct http_front *front, const struct block *block)
     front->state = FRONT_WAITING;
     leg.outlives = !front->exchange->wants_events;
     leg.cache_wish = front->exchange->cache_wish;
+    leg.asker.is_passed_on = front->exchange->is_passed_on;
     next_token(front);
     uint8_t token[FRONT_TOKEN_LEN];
     memcpy(token, front->token, sizeof(token));

@@ -123,6 +123,7 @@ struct http_exchange {
     bool is_started;    /* the head of the answer has been sent; blocks or events follow */
     bool keeps_alive;   /* the connection, after it */
     bool is_absolute;   /* a forward proxy's request: Location is not mapped */
+    bool is_passed_on;  /* its client need not be on this host although the connection is */
     bool is_private;    /* its answer is not for shared caches */
     uint8_t cache_wish; /* LEG_NO_CACHE and others */
     uint32_t

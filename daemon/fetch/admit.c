@@ -94,6 +94,7 @@ static struct access_request request_of(const struct fetch_side *side, const str
         .target = target,
         .method = method,
     };
+    request.client.is_passed_on = asker->is_passed_on;
     if (request.standing == STANDING_UNKNOWN) { /* the rules have changed since */
         request.standing = access_standing(side->context.config->access, &request.client);
     }

@@ -167,6 +167,12 @@ static const char *reserved_kind(const struct judgement *judgement, bool *ret_is
     return kind;
 }
 
+/* A web server on this host has clients elsewhere, whose requests it passes on. */
+static bool is_on_this_host(const struct access_client *client)
+{
+    return address_is_loopback(&client->address) && !client->is_passed_on;
+}
+
 /*
  * Clients on this host reach loopback without the proxy, too; any other reserved address needs a
  * rule that names it (SEC-20, ERR-12).
@@ -184,8 +190,8 @@ static const char *why_reserved(const struct judgement *judgement)
     if (judgement->address->scope != 0 && address_is_ipv6_link_local(judgement->address)) {
         return NULL;
     }
-    bool is_local = address_is_loopback(judgement->address) &&
-                    address_is_loopback(&judgement->request->client.address);
+    bool is_local =
+        address_is_loopback(judgement->address) && is_on_this_host(&judgement->request->client);
     return is_named || is_local ? NULL : kind;
 }
 
@@ -209,8 +215,7 @@ static bool is_port_allowed(const struct judgement *judgement)
     const struct target *target = judgement->request->target;
     const struct target_pattern *pattern = judgement->match.pattern;
     bool is_named = pattern != NULL && (pattern->first_port > 1 || pattern->last_port < UINT16_MAX);
-    bool is_local =
-        address_is_loopback(&judgement->request->client.address) && target->port >= 1024;
+    bool is_local = is_on_this_host(&judgement->request->client) && target->port >= 1024;
     return is_named || is_local || target->port == target->scheme->default_port ||
            is_open_port(judgement->access, target->port);
 }
@@ -255,7 +260,7 @@ static struct access_verdict judge_device(const struct judgement *judgement)
         return judge_by_rule(judgement);
     }
     return (is_ruled || access->is_open) && request->standing != STANDING_NONE &&
-                   address_is_loopback(&request->client.address)
+                   is_on_this_host(&request->client)
                ? (struct access_verdict){.reason = REASON_none, .rule = by_device}
                : refused_to(&request->client, by_device);
 }
@@ -369,8 +374,9 @@ void access_check_own_host(const struct access *access, const struct access_clie
     }
     /* A source address of this host is genuine: the kernel drops such datagrams from the network.
      */
-    if (is_own && !address_is_loopback(&client->address) &&
-        !address_is_among(own, own_count, &client->address)) {
+    bool is_local =
+        address_is_loopback(&client->address) || address_is_among(own, own_count, &client->address);
+    if (is_own && (!is_local || client->is_passed_on)) {
         verdict->reason = REASON_target_refused;
         verdict->rule = by_own_host;
     }

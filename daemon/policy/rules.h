@@ -45,6 +45,7 @@ struct access_client {
     struct address address;          /* family ADDRESS_NONE: the proxy itself */
     uint32_t scheme;                 /* number of the scheme it speaks */
     const struct identity *identity; /* NULL: unknown */
+    bool is_passed_on;               /* the address is that of a web server in front */
 };
 
 /* The question. */

@@ -58,8 +58,9 @@ def show(terminal, certificate, configuration, scripts):
     page = terminal.folder / "page.html"
     page.write_text(printed("<!DOCTYPE html>"))
     file = terminal.folder / "gateway.conf"
-    file.write_text("[listen]\nuri = https://192.168.7.1:443\n[tls]\ncertificate = %s\nkey = %s\n%s"
-                    % (*certificate, configuration))
+    # The device is on this host, and a client with the name of the gateway in Host need not be.
+    file.write_text("[listen]\nuri = https://192.168.7.1:443\n[tls]\ncertificate = %s\nkey = %s\n"
+                    "[policy]\nown-host = yes\n%s" % (*certificate, configuration))
     terminal.serve("criproxyd -c %s" % file)
     command = ["/usr/bin/python3", SCENE, str(page), *certificate, *scripts]
     said = terminal.run("HOME=%s PYTHONPATH=%s %s" % (

@@ -20,6 +20,9 @@ from test_upstream import ask, make_certificate
 OBSERVE, CONTENT_FORMAT, MAX_AGE, HOP_LIMIT, PROXY_URI, BLOCK2, BLOCK1 = 6, 12, 14, 16, 35, 23, 27
 BODY = b"".join(b"%08d" % number for number in range(1 << 17))  # 1 MiB
 BLOCK = 1024
+# What another proxy passes on has not the rights of this host.
+INSIDE = ("--set", "access inside.action=allow", "--set",
+          "access inside.target=coap://127.0.0.1:1024-65535")
 
 
 def in_blocks(request):
@@ -38,7 +41,7 @@ def port_of(proxy, scheme):
 
 @pytest.fixture(scope="module")
 def second():
-    running = Proxy(*UNHURRIED, "--set", "proxy.name=second", "--listen", "http://127.0.0.1:0",
+    running = Proxy(*UNHURRIED, *INSIDE, "--set", "proxy.name=second", "--listen", "http://127.0.0.1:0",
                     listen=("127.0.0.1",))
     yield running
     running.stop_cleanly()
