@@ -12,9 +12,9 @@
 #include "client/leg.h"
 #include "coap/mid.h"
 
-struct client_side;
 struct device;
 struct dtls_session;
+struct listener;
 
 struct client {
     struct hash_node node;        /* by address and listener */
@@ -24,8 +24,8 @@ struct client {
     uint32_t generation;          /* of the slot, so that keys of its last owner do not match */
     struct peer peer;             /* its requests */
     struct dtls_session *session; /* which the requests belong to; NULL: in the clear */
-    struct device *device;        /* that the session is one of (origin/device.h); NULL: of none */
-    struct client_side *side;     /* of a device: */
+    struct device *device;        /* whose line it has (origin/device.h); NULL: none's */
+    struct listener *listening;   /* of a device: what it came to; its index is above */
     uint32_t seen_s;
     uint32_t verified_until_s; /* its address has been shown to be its own; 0: not */
     uint32_t exempt_epoch;     /* of the rules by which is_exempt was found; 0: not looked up */

@@ -156,7 +156,7 @@ static void datagram_on_request(struct client_side *side, const struct arrival *
 static bool datagram_take_mid(void *owner, uint16_t *ret_mid)
 {
     struct client *client = owner;
-    const struct client_side *side = client->side;
+    const struct client_side *side = client->listening->side;
     return mid_space_take(&client->mids, context_now_ms(&side->context),
                           side->context.coap->exchange_lifetime, ret_mid);
 }
@@ -164,11 +164,18 @@ static bool datagram_take_mid(void *owner, uint16_t *ret_mid)
 static enum reason datagram_send_to_device(void *owner, const uint8_t *datagram, size_t len)
 {
     const struct client *client = owner;
-    const struct leg leg = {.kind = LEG_DATAGRAM, .session = client->session};
-    if (len > leg_message_max(client->side, &leg)) {
+    struct leg leg = {
+        .kind = LEG_DATAGRAM, .listener = client->listening, .session = client->session};
+    if (client->session != NULL) {
+        leg.asker.path = *dtls_session_path(client->session);
+    } else {
+        leg.asker.path.remote = client->device->line.remote;
+        leg.asker.path.local = client->device->line.local;
+    }
+    if (len > leg_message_max(client->listening->side, &leg)) {
         return REASON_request_too_large;
     }
-    dtls_send(client->session, datagram, len);
+    leg_send(&leg, datagram, len);
     return REASON_none;
 }
 
@@ -176,7 +183,9 @@ static void datagram_end_device(void *owner, const char *why)
 {
     struct client *client = owner;
     client->device = NULL;
-    dtls_close(client->session, why);
+    if (client->session != NULL) { /* else it is a client as others, from now on */
+        dtls_close(client->session, why);
+    }
 }
 
 static const struct device_calls datagram_device_calls = {
@@ -184,6 +193,39 @@ static const struct device_calls datagram_device_calls = {
     .send = datagram_send_to_device,
     .end = datagram_end_device,
 };
+
+bool datagram_register(struct client_side *side, const struct leg *leg,
+                       const struct config_device *row, uint32_t lifetime_ms, bool *ret_is_new)
+{
+    struct client *client = leg->client;
+    const struct device_line line = {.calls = &datagram_device_calls,
+                                     .owner = client,
+                                     .transport = TRANSPORT_UDP,
+                                     .remote = leg->asker.path.remote,
+                                     .local = leg->asker.path.local};
+    const struct bytes name = {(const uint8_t *)row->name, strlen(row->name)};
+    struct device *before = client->device;
+    struct address address;
+    *ret_is_new = before == NULL || strcmp(before->name, row->name) != 0;
+    if (!device_address(&side->origin, name, &address)) {
+        return false;
+    }
+    if (*ret_is_new) {
+        client->device = NULL;
+        if (before != NULL) {
+            device_close(&side->origin, before); /* one address has one name */
+        }
+        client->listening = leg->listener;
+        client->device = device_at(&side->origin, &address); /* what waits is sent at once */
+        (void)device_open(&side->origin, row, &line);
+        observations_renew(side, client->device);
+    } else {
+        before->line.local = line.local;
+        device_hear(&side->origin, before);
+    }
+    device_hold(&side->origin, client->device, lifetime_ms);
+    return true;
+}
 
 /*
  * A session of a client that may be a device, which need not send anything to be asked. The older
@@ -215,7 +257,7 @@ static void on_session_open(void *context, struct dtls_session *session)
     if (client->session != session) {
         change_session(side, client, session);
     }
-    client->side = side;
+    client->listening = listener;
     if (before != NULL && strcmp(before->name, row->name) != 0) {
         device_close(&side->origin, before);
     }
@@ -238,7 +280,7 @@ static bool probe_path(const struct arrival *arrival, struct client *client,
 {
     struct device *device = client->device;
     const struct udp_path *path = &arrival->datagram->path;
-    uint64_t now_ms = context_now_ms(&client->side->context);
+    uint64_t now_ms = context_now_ms(&client->listening->side->context);
     uint8_t empty[MESSAGE_HEADER_LEN];
     if (address_equal(&path->remote, &dtls_session_path(arrival->session)->remote)) {
         return false;
@@ -260,15 +302,27 @@ static bool probe_path(const struct arrival *arrival, struct client *client,
     return false;
 }
 
-/* The rest of a message that is no request: it may belong to one of ours. */
+/*
+ * The rest of a message that is no request: it may belong to one of ours. In the clear only what
+ * does is a sign of life, because anything else may be forged.
+ */
 static bool is_from_device(const struct arrival *arrival, const struct message *message)
 {
     struct client_side *side = arrival->listener->side;
-    struct client *client = arrival->session != NULL ? known_client(arrival) : NULL;
+    bool may_be = arrival->session != NULL ||
+                  (side->origin.devices.open_count > 0 && !message_is_request(message));
+    struct client *client = may_be ? known_client(arrival) : NULL;
     if (client == NULL || client->session != arrival->session || client->device == NULL) {
         return false;
     }
     struct device *device = client->device;
+    if (arrival->session == NULL) {
+        bool is_taken = device_take(&side->origin, device, message, arrival->datagram->truncated);
+        if (is_taken && client->device == device) {
+            device_hear(&side->origin, device);
+        }
+        return is_taken;
+    }
     device_hear(&side->origin, device);
     if (message_is_request(message) || client->device != device) {
         return false;
@@ -563,12 +617,14 @@ static void datagram_on_error(void *context, struct udp_socket *socket,
                               size_t quoted_len)
 {
     (void)socket;
-    (void)error;
     struct listener *listener = context;
     struct client_side *side = listener->side;
     const struct client *client = client_table_find(&side->clients, remote, listener->index);
     if (client == NULL || quoted_len < 4) {
         return;
+    }
+    if (client->device != NULL) {
+        device_on_error(&side->origin, client->device, error, (struct bytes){quoted, quoted_len});
     }
     uint16_t mid = (uint16_t)(quoted[2] << 8 | quoted[3]);
     uint64_t key = key_of_client(side, KEY_CLIENT_RESPONSE, client, mid);

@@ -8,6 +8,8 @@
 
 struct client;
 struct client_side;
+struct config_device;
+struct leg;
 
 /* The handler of the listeners; the context is the struct listener. */
 extern const struct udp_handler datagram_handler;
@@ -20,5 +22,15 @@ extern const struct dtls_handler secure_datagram_handler;
  * answer, and answers remembered for it are not found any more. The client stays in its table.
  */
 void datagram_client_gone(struct client_side *side, struct client *client);
+
+/**
+ * The client of @p leg, on UDP in the clear, is the device of @p row for @p lifetime_ms. The caller
+ * has asked device_is_elsewhere().
+ *
+ * @param ret_is_new whether it was not yet
+ * @return false without memory
+ */
+bool datagram_register(struct client_side *side, const struct leg *leg,
+                       const struct config_device *row, uint32_t lifetime_ms, bool *ret_is_new);
 
 #endif

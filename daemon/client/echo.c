@@ -58,16 +58,20 @@ void echo_note(const struct client_side *side, struct leg *leg, const struct dat
             : !is_exempt(side, leg->client) && !is_verified(side, leg->client);
 }
 
+bool echo_is_good(struct client_side *side, const struct leg *leg, struct bytes echo)
+{
+    /* Without a secret that is shared, a value can be ours only after one was given. */
+    bool has_given = side->cookies != NULL || side->context.config->cluster_secret_len > 0;
+    return echo.data != NULL && echo.len == ECHO_LEN && has_given && has_cookies(side) &&
+           cookie_is_good(side->cookies, context_now_ms(&side->context), &leg->asker.path,
+                          echo.data, echo.len);
+}
+
 bool echo_take(struct client_side *side, struct leg *leg, struct bytes echo)
 {
     bool is_challenged =
         leg->kind == LEG_DATAGRAM && (leg->session != NULL || !is_exempt(side, leg->client));
-    /* Without a secret that is shared, a value can be ours only after one was given. */
-    bool has_given = side->cookies != NULL || side->context.config->cluster_secret_len > 0;
-    if (!is_challenged || echo.data == NULL || echo.len != ECHO_LEN || !has_given ||
-        !has_cookies(side) ||
-        !cookie_is_good(side->cookies, context_now_ms(&side->context), &leg->asker.path, echo.data,
-                        echo.len)) {
+    if (!is_challenged || !echo_is_good(side, leg, echo)) {
         return false; /* not of ours: perhaps the origin server's (AMP-7, AMP-10) */
     }
     if (leg->session != NULL && leg->is_unverified) {

@@ -53,6 +53,12 @@ void echo_note(const struct client_side *side, struct leg *leg, const struct dat
 bool echo_take(struct client_side *side, struct leg *leg, struct bytes echo);
 
 /**
+ * Whether @p echo, which may be absent, has been given to the client of @p leg lately, at the
+ * address that the request has come from: what echo_take() asks, of exempt clients, too.
+ */
+bool echo_is_good(struct client_side *side, const struct leg *leg, struct bytes echo);
+
+/**
  * The reply to send in place of @p reply, where that is too long for a client that has not been
  * verified: a refusal of ours without its words, or the challenge.
  *

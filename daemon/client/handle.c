@@ -6,6 +6,7 @@
 #include "client/handle.h"
 
 #include "client/admission.h"
+#include "client/directory.h"
 #include "client/echo.h"
 #include "client/faulty.h"
 #include "client/local.h"
@@ -24,6 +25,7 @@
 #include "fetch/forward.h"
 #include "fetch/make.h"
 #include "fetch/published.h"
+#include "fetch/self.h"
 #include "fetch/shared.h"
 #include "fetch/transfer.h"
 
@@ -317,8 +319,11 @@ static void turn_down(struct client_side *side, struct incoming *incoming, enum 
 static bool answer_from_cache(struct client_side *side, struct incoming *incoming,
                               const struct reply *reply)
 {
-    struct reply cut;
+    struct reply cut, done = directory_done();
     const struct serve_subject subject = subject_of(side, incoming);
+    if (incoming->leg->registers != LEG_REGISTERS_NOT) {
+        reply = &done;
+    }
     if (serve_cut(side, incoming->leg, &subject, reply, &cut) == REASON_response_too_large) {
         return false;
     }
@@ -471,6 +476,7 @@ static struct question question_of(const struct client_side *side, struct incomi
         .message = incoming->message,
         .options = &incoming->options,
         .drops_echo = incoming->drops_echo,
+        .is_registrant = leg->registers != LEG_REGISTERS_NOT,
         .needs_echo = needs_echo,
         .is_registration =
             incoming->options.observe.data != NULL && registration_is_one(side, &incoming->options),
@@ -522,6 +528,37 @@ static void proxy_request(struct client_side *side, struct incoming *incoming)
     } else {
         turn_down(side, incoming, reason, &finding);
     }
+}
+
+/*
+ * A device that is to be reached under its name: if it may, it is asked for its links, and is
+ * answered when it has answered (RFC 9176 section 5.1).
+ */
+static void register_device(struct client_side *side, struct incoming *incoming)
+{
+    struct problem problem = {.reason = REASON_none};
+    struct directory_question links;
+    if (!directory_take(side, incoming->leg, incoming->message, &incoming->target.query,
+                        incoming->options.echo, &links, &problem)) {
+        if (problem.reason == REASON_echo_required) {
+            turn_down(side, incoming, problem.reason, NULL);
+        } else {
+            refuse_request(side, incoming, &problem);
+        }
+        return;
+    }
+    struct incoming asking = {
+        .message = &links.message, .leg = incoming->leg, .target = links.target};
+    asking.found = &asking.target;
+    asking.leg->is_safe = true;
+    asking.leg->has_block2 = false;
+    proxy_request(side, &asking);
+}
+
+static bool is_registration(const struct client_side *side, const struct incoming *incoming)
+{
+    return side->context.config->device_range_count > 0 && incoming->options.not_local == 0 &&
+           self_is_directory(&incoming->target.path);
 }
 
 /* --- what comes in ------------------------------------------------------ */
@@ -684,6 +721,8 @@ void request_handle(struct client_side *side, struct leg *leg, const struct mess
     if (side->context.config->publish_count > 0 &&
         !take_published(side, incoming, local, &problem)) {
         refuse_request(side, incoming, &problem);
+    } else if (incoming->target.form == TARGET_FORM_NONE && is_registration(side, incoming)) {
+        register_device(side, incoming);
     } else if (incoming->target.form == TARGET_FORM_NONE) {
         serve_locally(side, incoming);
     } else {

@@ -49,6 +49,9 @@ enum {
     LEG_ONLY_IF_CACHED = 4, /* no other answer */
 };
 
+/* Registrations of devices over UDP (client/directory.h): asked for their links, then answered. */
+enum leg_registers { LEG_REGISTERS_NOT, LEG_REGISTERS_AGAIN, LEG_REGISTERS_NEWLY };
+
 struct leg {
     enum leg_kind kind;
     struct peer *peer; /* of the client or the stream; NULL when gone */
@@ -66,6 +69,7 @@ struct leg {
     uint32_t request_len; /* bytes of the request's datagram */
     bool is_safe;         /* the method is: GET or FETCH */
     bool is_published;    /* for a path of our own: its client does not know the target */
+    uint8_t registers;    /* enum leg_registers: what is fetched is the client's own answer */
     bool has_block2;      /* the client asks for a block of the answer, or for blocks of a size: */
     struct block block2;  /* which */
     uint8_t route_label;  /* in the metrics, of the route that its request takes; 0: none */

@@ -5,6 +5,7 @@
  */
 #include "client/request.h"
 
+#include "client/directory.h"
 #include "client/echo.h"
 #include "client/observation.h"
 #include "client/observer.h"
@@ -405,6 +406,21 @@ static bool has_own_location(const struct client_side *side, const struct reques
     return true;
 }
 
+static enum waiter_wish on_fetch_failure(struct fetch_side *below, void *owner, struct fetch *fetch,
+                                         enum reason reason, const char *text)
+{
+    struct client_side *side = client_side_of(below);
+    struct request *request = owner;
+    struct device *unheard = directory_unheard(side, request, reason);
+    (void)fetch;
+    part_from_fetch(side, request, reason, reason_row(reason)->code);
+    reply_reason_to_request(side, request, reason, text);
+    if (unheard != NULL) {
+        device_hold(&side->origin, unheard, 0); /* the fetch is not through yet */
+    }
+    return WAITER_DONE;
+}
+
 static enum waiter_wish on_fetch_answer(struct fetch_side *below, void *owner, struct fetch *fetch,
                                         enum reason reason, const struct reply *reply)
 {
@@ -412,8 +428,13 @@ static enum waiter_wish on_fetch_answer(struct fetch_side *below, void *owner, s
     struct request *request = owner;
     struct own_location room;
     struct reply cut, own;
-    (void)fetch;
-    if (has_own_location(side, request, reply, &room, &own)) {
+    if (request->leg.registers != LEG_REGISTERS_NOT && reason == REASON_stale) {
+        return on_fetch_failure(below, owner, fetch, REASON_origin_timeout, NULL);
+    }
+    if (request->leg.registers != LEG_REGISTERS_NOT) {
+        own = directory_done();
+        reply = &own;
+    } else if (has_own_location(side, request, reply, &room, &own)) {
         reply = &own;
     }
     enum reason trouble = serve_cut_request(side, request, reply, &cut);
@@ -428,16 +449,6 @@ static enum waiter_wish on_fetch_answer(struct fetch_side *below, void *owner, s
     }
     part_from_fetch(side, request, reason, cut.code);
     reply_to_request(side, request, &cut);
-    return WAITER_DONE;
-}
-
-static enum waiter_wish on_fetch_failure(struct fetch_side *below, void *owner, struct fetch *fetch,
-                                         enum reason reason, const char *text)
-{
-    struct client_side *side = client_side_of(below);
-    (void)fetch;
-    part_from_fetch(side, owner, reason, reason_row(reason)->code);
-    reply_reason_to_request(side, owner, reason, text);
     return WAITER_DONE;
 }
 

@@ -211,6 +211,7 @@ struct config {
     const uint32_t *devices_by_name;                 /* their indexes, sorted */
     const struct config_device_proof *device_proofs; /* what they authenticate with, sorted */
     size_t device_proof_count;
+    size_t device_range_count; /* of all sections: 0: none registers over UDP */
 
     const struct config_own_name *own_names; /* proxy.names, parsed */
     size_t own_name_count;

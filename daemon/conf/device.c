@@ -74,13 +74,30 @@ const struct config_device *config_device_of(const struct config *config,
     return best != NULL ? &config->devices[best->device] : NULL;
 }
 
+bool config_device_admits(const struct config_device *row, const struct address *address)
+{
+    for (size_t i = 0; i < row->range_count; i++) {
+        if (address_prefix_covers(&row->ranges[i], address)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool config_device_is(const struct config *config, const struct config_device *row,
+                      const struct identity *identity, const struct address *remote)
+{
+    return identity != NULL ? config_device_of(config, identity) == row
+                            : config_device_admits(row, remote);
+}
+
 /* --- reading -------------------------------------------------------------- */
 
 /* One section while it is checked. */
 struct device_draft {
     struct loader *loader;
     const struct named_draft *draft;
-    const struct config_device *row;
+    struct config_device *row;
 };
 
 static void device_error(const struct device_draft *from, const char *key, const char *wrong)
@@ -215,14 +232,26 @@ static void sort_proofs(struct loader *loader, const struct named_drafts *drafts
         for (unsigned kind = IDENTITY_NONE + 1; kind < IDENTITY_KINDS; kind++) {
             count = add_proofs(&from, (uint32_t)i, (enum identity_kind)kind, proofs, count);
         }
-        if (count == before) {
-            device_error(&from, "identity", "needed, or certificate, or public-key");
+        if (count == before && from.row->address.count == 0) {
+            device_error(&from, "identity", "needed, or certificate, public-key, or address");
+        } else if (count > before && from.row->address.count > 0) {
+            device_error(&from, "address", "not together with what the device authenticates with");
         }
     }
     qsort(proofs, count, sizeof(proofs[0]), by_proof);
     check_unique(loader, drafts, proofs, count);
     loader->config->device_proofs = proofs;
     loader->config->device_proof_count = count;
+}
+
+static void take_device_ranges(struct loader *loader, const struct named_drafts *drafts)
+{
+    for (size_t i = 0; i < drafts->count && !loader->no_memory; i++) {
+        struct config_device *row = drafts->items[i].row;
+        row->range_count = loader_take_ranges(loader, CONFIG_NAMED_DEVICE, &drafts->items[i],
+                                              "address", &row->address, &row->ranges);
+        loader->config->device_range_count += row->range_count;
+    }
 }
 
 /* --- the section devices --------------------------------------------------- */
@@ -276,5 +305,6 @@ void loader_check_devices(struct loader *loader)
     }
     if (!loader->no_memory) {
         sort_proofs(loader, drafts);
+        take_device_ranges(loader, drafts);
     }
 }

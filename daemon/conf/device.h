@@ -9,6 +9,7 @@
 #include "base/identity.h"
 #include "coap/message.h"
 #include "conf/config.h"
+#include "policy/ranges.h"
 
 /* A [device NAME] section. */
 struct config_device {
@@ -17,6 +18,8 @@ struct config_device {
     CONFIG_FIELD_##type(section, key, key)
 #include "conf/device_options.def"
 #undef OPTION
+    const struct address_prefix *ranges; /* where it may register from, over UDP */
+    size_t range_count;
 };
 
 /* What a device authenticates with. */
@@ -32,5 +35,15 @@ const struct config_device *config_device_find(const struct config *config, stru
 /** The section of the device with @p identity (NULL: none), borrowed; NULL: it is no device. */
 const struct config_device *config_device_of(const struct config *config,
                                              const struct identity *identity);
+
+/** Whether the device of @p row may register from @p address, over UDP. */
+bool config_device_admits(const struct config_device *row, const struct address *address);
+
+/**
+ * The session is of the device of @p row still: of one that has authenticated with @p identity, or
+ * of one without (NULL), which is at @p remote.
+ */
+bool config_device_is(const struct config *config, const struct config_device *row,
+                      const struct identity *identity, const struct address *remote);
 
 #endif

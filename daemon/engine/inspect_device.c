@@ -20,6 +20,9 @@ static void add_line(const struct engine *engine, const struct device *device,
     json_text(out, "address", address_format(&line->remote, address));
     json_uint(out, "since_s", (now_ms - device->since_ms) / 1000);
     json_uint(out, "heard_s", (now_ms - device->heard_ms) / 1000);
+    if (line->transport == TRANSPORT_UDP) {
+        json_uint(out, "lifetime_s", (device->until_ms - now_ms) / 1000);
+    }
 }
 
 static bool add_device(const struct engine *engine, const struct config_device *row,

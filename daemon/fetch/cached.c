@@ -713,7 +713,7 @@ static enum reason check_question(struct fetch_side *side, const struct question
         return reason;
     }
     reason = hops_take(config, question->options->hop_limit, ret_hop_limit);
-    if (reason == REASON_none) {
+    if (reason == REASON_none && !question->is_registrant) {
         reason = admit_target(side, question->asker, target, question->message->code,
                               ADMIT_RESOLVER_BY_ROUTE);
     }

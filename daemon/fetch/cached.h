@@ -127,6 +127,7 @@ struct question {
     const struct message *message; /* the request, and */
     const struct request_options *options;
     bool drops_echo;         /* its Echo was ours, and is not passed on */
+    bool is_registrant;      /* a device is asked for its own links: no rule is about that */
     bool needs_echo;         /* refused until its client answers Echo, if by nothing else */
     bool is_registration;    /* to be answered by an observation */
     bool takes_blocks;       /* its client does */

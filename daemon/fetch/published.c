@@ -62,7 +62,9 @@ const struct config_publish *published_find(const struct config *config,
             best = publish;
         }
     }
-    return best == NULL || self_is_core(path) ? NULL : best;
+    bool is_of_proxy =
+        self_is_core(path) || (config->device_range_count > 0 && self_is_directory(path));
+    return best == NULL || is_of_proxy ? NULL : best;
 }
 
 /* @p items behind those of @p list, which end at @p *at; there is room. */

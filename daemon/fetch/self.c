@@ -18,6 +18,13 @@ bool self_is_core(const struct segments *path)
     return path->len == sizeof(packed) - 1 && memcmp(path->packed, packed, path->len) == 0;
 }
 
+bool self_is_directory(const struct segments *path)
+{
+    static const uint8_t packed[] = "\x0b.well-known\x02"
+                                    "rd";
+    return path->len == sizeof(packed) - 1 && memcmp(path->packed, packed, path->len) == 0;
+}
+
 enum reason self_reason(uint8_t method, const struct segments *path)
 {
     if (!self_is_core(path)) {

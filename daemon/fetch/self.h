@@ -10,6 +10,9 @@ struct segments;
 /** Whether @p path is /.well-known/core, which is never a path of another resource. */
 bool self_is_core(const struct segments *path);
 
+/** Whether @p path is /.well-known/rd, where devices register over UDP (RFC 9176 section 5.1). */
+bool self_is_directory(const struct segments *path);
+
 /** REASON_local where the proxy itself has an answer to @p method at @p path, or why not. */
 enum reason self_reason(uint8_t method, const struct segments *path);
 

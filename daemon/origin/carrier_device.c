@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Requests to devices, over the session that they have opened. On DTLS the message layer is that of
- * plain UDP; matching is too (RFC 7252 sections 4.4 and 5.3.2), with the line in place of address
- * and port: what comes over another device's line belongs to none of this one's requests.
+ * Requests to devices, over the session that they have opened, or to where they have registered
+ * from. On DTLS the message layer is that of plain UDP; matching is too (RFC 7252 sections 4.4 and
+ * 5.3.2), with the line in place of address and port: what comes over another device's line belongs
+ * to none of this one's requests.
  */
 #include "conf/config.h"
 #include "origin/carrier_udp.h"
 #include "origin/device.h"
 #include "origin/side.h"
+
+#include <errno.h>
+#include <string.h>
 
 /* A bit that no key of a source port has. */
 static uint64_t key_of_asked(const struct device *device, uint16_t mid)
@@ -120,14 +124,25 @@ static struct sending *sending_of_token(struct origin_side *side, const struct d
     return sending != NULL && sending->device == device ? sending : NULL;
 }
 
+/* Whether @p mid is that of a Ping, by either of the two that send them. */
+static bool is_pong_of_device(const struct origin_side *side, const struct device *device,
+                              uint16_t mid)
+{
+    const struct address address = {.family = ADDRESS_DEVICE, .scope = device->number};
+    const struct origin *origin = origin_find(&side->origins, &address, TRANSPORT_NONE);
+    return (device->pings > 0 && mid == device->ping_mid) ||
+           (origin != NULL && origin->silence.bytes > 0 && mid == origin->ping_mid);
+}
+
 /* An ACK or a Reset, perhaps with the answer. */
-static bool take_verdict_of_device(struct origin_side *side, const struct device *device,
+static bool take_verdict_of_device(struct origin_side *side, struct device *device,
                                    const struct message *message, bool truncated)
 {
     struct sending *sending = sending_of_mid(side, device, message->mid);
     bool is_ack = message->type == MESSAGE_ACK;
     if (sending == NULL) {
-        return false;
+        return !is_ack && message->code == CODE_EMPTY &&
+               is_pong_of_device(side, device, message->mid);
     }
     if (message->code == CODE_EMPTY && !is_ack) {
         silence_on_heard(&sending->origin->silence);
@@ -192,4 +207,28 @@ bool device_take(struct origin_side *side, struct device *device, const struct m
     }
     return message_is_response(message) &&
            take_separate_of_device(side, device, message, truncated);
+}
+
+void device_on_error(struct origin_side *side, const struct device *device, int error,
+                     struct bytes quoted)
+{
+    struct sending *sending = NULL;
+    if (quoted.len >= MESSAGE_HEADER_LEN) {
+        sending = sending_of_mid(side, device, (uint16_t)(quoted.data[2] << 8 | quoted.data[3]));
+    }
+    size_t most = sending != NULL ? sending->datagram_len : 0;
+    size_t len = quoted.len < most ? quoted.len : most;
+    /* A forger has to know more than a message id: all that is quoted, at least the token. */
+    if (sending == NULL || len < MESSAGE_HEADER_LEN + (sending->datagram[0] & 0x0fu) ||
+        memcmp(quoted.data, sending->datagram, len) != 0) {
+        return;
+    }
+    if (error == ECONNREFUSED) {
+        silence_on_heard(&sending->origin->silence); /* the host is there, and refuses */
+    }
+    sending_failed(side, sending,
+                   error == ECONNREFUSED ? REASON_origin_refused
+                   : error == EMSGSIZE   ? REASON_request_too_large
+                                         : REASON_no_route,
+                   NULL);
 }

@@ -156,6 +156,7 @@ static void drop_line(struct origin_side *side, struct device *device, const cha
     device->lines++;
     device->probed.remote.family = ADDRESS_NONE;
     timer_cancel(&side->context.wheel, &device->timer);
+    timer_cancel(&side->context.wheel, &device->lifetime);
     metric_set(&side->context.metrics.devices, --side->devices.open_count);
 }
 
@@ -171,7 +172,7 @@ static void await_keep_alive(struct origin_side *side, struct device *device)
     uint32_t after_ms = side->context.config->devices_keep_alive;
     uint64_t from_ms = device->heard_ms;
     if (device->pings > 0) {
-        after_ms = after_ms < PING_AGAIN_MS ? after_ms : PING_AGAIN_MS;
+        after_ms = after_ms > 0 && after_ms < PING_AGAIN_MS ? after_ms : PING_AGAIN_MS;
         from_ms = context_now_ms(&side->context);
     }
     if (after_ms > 0) {
@@ -181,9 +182,12 @@ static void await_keep_alive(struct origin_side *side, struct device *device)
     }
 }
 
-static void end_line(struct origin_side *side, struct device *device, const char *why)
+void device_end(struct origin_side *side, struct device *device, const char *why)
 {
     const struct device_line line = device->line;
+    if (line.owner == NULL) {
+        return;
+    }
     drop_line(side, device, why);
     line.calls->end(line.owner, why);
     end_all_before(side, device);
@@ -194,13 +198,12 @@ static void ping_device(struct origin_side *side, struct device *device)
 {
     const struct device_line *line = &device->line;
     uint8_t empty[MESSAGE_HEADER_LEN];
-    uint16_t mid;
     device->pings++;
     metric_add(&side->context.metrics.upstream_pings, 1);
     if (line->calls->take_mid == NULL) {
         line->calls->ping(line->owner);
-    } else if (line->calls->take_mid(line->owner, &mid)) {
-        message_write_empty(empty, MESSAGE_CON, mid);
+    } else if (line->calls->take_mid(line->owner, &device->ping_mid)) {
+        message_write_empty(empty, MESSAGE_CON, device->ping_mid);
         (void)line->calls->send(line->owner, empty, sizeof(empty));
     }
 }
@@ -209,16 +212,43 @@ static void on_keep_alive(void *context, struct timer *timer, uint64_t now_ms)
 {
     struct origin_side *side = context;
     struct device *device = HASH_ENTRY(timer, struct device, timer);
-    bool is_due =
-        device->pings > 0 || now_ms - device->heard_ms >= side->context.config->devices_keep_alive;
+    uint32_t after_ms = side->context.config->devices_keep_alive;
+    bool is_due = device->pings > 0 || (after_ms > 0 && now_ms - device->heard_ms >= after_ms);
     if (device->pings >= PINGS_IN_VAIN) {
-        end_line(side, device, "the device does not answer pings");
+        device_end(side, device, "the device does not answer pings");
         return;
     }
     if (is_due) {
         ping_device(side, device);
     }
     await_keep_alive(side, device);
+}
+
+bool device_is_elsewhere(struct origin_side *side, const struct config_device *row,
+                         const void *owner)
+{
+    const struct bytes name = {(const uint8_t *)row->name, strlen(row->name)};
+    struct device *device = device_named(side, name);
+    if (device == NULL || device->line.owner == NULL || device->line.owner == owner) {
+        return false;
+    }
+    if (device->pings == 0 && context_now_ms(&side->context) - device->heard_ms >= PING_AGAIN_MS) {
+        ping_device(side, device);
+        await_keep_alive(side, device);
+    }
+    return true;
+}
+
+static void on_lifetime(void *context, struct timer *timer, uint64_t now_ms)
+{
+    (void)now_ms;
+    device_end(context, HASH_ENTRY(timer, struct device, lifetime), "its registration is over");
+}
+
+void device_hold(struct origin_side *side, struct device *device, uint32_t lifetime_ms)
+{
+    device->until_ms = context_now_ms(&side->context) + lifetime_ms;
+    timer_set(&side->context.wheel, &device->lifetime, device->until_ms, on_lifetime);
 }
 
 struct device *device_open(struct origin_side *side, const struct config_device *row,
@@ -302,7 +332,8 @@ static bool device_is_configured(const struct config *config, const struct devic
 {
     const struct bytes name = {(const uint8_t *)device->name, strlen(device->name)};
     const struct config_device *row = config_device_find(config, name);
-    *ret_has_line = row != NULL && config_device_of(config, device->line.identity) == row;
+    *ret_has_line =
+        row != NULL && config_device_is(config, row, device->line.identity, &device->line.remote);
     return row != NULL;
 }
 
@@ -317,7 +348,7 @@ void device_set_config(struct origin_side *side)
         bool has_line;
         bool is_there = device_is_configured(side->context.config, device, &has_line);
         if (device->line.owner != NULL && !has_line) {
-            end_line(side, device, "its device is not in the configuration any more");
+            device_end(side, device, "its device is not in the configuration any more");
         } else if (device->line.owner != NULL) {
             await_keep_alive(side, device);
         }

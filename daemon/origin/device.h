@@ -18,6 +18,9 @@
  *
  * A session that ends takes observations with it; what is safe to repeat is sent again where
  * another session has taken its place.
+ *
+ * On plain UDP the line is an address that the device has registered from (client/directory.h). It
+ * ends by itself, and is never replaced from another address while the device answers there.
  */
 #ifndef CRIPROXY_DEVICE_H
 #define CRIPROXY_DEVICE_H
@@ -55,7 +58,8 @@ struct device_line {
     void *owner; /* borrowed, until device_close() or end(); NULL: there is no session */
     enum transport transport;
     struct address remote;
-    struct identity *identity; /* the owner's, which device_open() adds a reference to */
+    struct address local;      /* of UDP: which its messages come to and leave from */
+    struct identity *identity; /* the owner's, which device_open() adds a reference to; NULL: UDP */
 };
 
 struct device {
@@ -66,7 +70,10 @@ struct device {
     uint64_t since_ms, heard_ms; /* of the line: opened, and when it was heard of last */
     struct list out;             /* of struct sending: sent over the line, and may be answered */
     struct timer timer;          /* of devices.keep-alive */
-    uint32_t pings;              /* sent since it was heard of */
+    struct timer lifetime;       /* of UDP: the registration ends, */
+    uint64_t until_ms;           /* and when */
+    uint32_t pings;              /* sent since it was heard of, */
+    uint16_t ping_mid;           /* and the message id of the last one, where those have one */
     struct udp_path probed;      /* where the line's owner has sent a Ping to, if that is not */
     uint16_t probe_mid;          /* where the device is believed to be; no family: nowhere */
     uint64_t probe_ms;           /* when */
@@ -115,6 +122,19 @@ struct device *device_open(struct origin_side *side, const struct config_device 
                            const struct device_line *line);
 
 /**
+ * Whether the device of @p row has a line of another owner than @p owner. If it has not been heard
+ * of just now it gets Pings then, and loses the line where it answers none.
+ */
+bool device_is_elsewhere(struct origin_side *side, const struct config_device *row,
+                         const void *owner);
+
+/** Its line ends in @p lifetime_ms unless this is called again: a registration over UDP. */
+void device_hold(struct origin_side *side, struct device *device, uint32_t lifetime_ms);
+
+/** Its line ends now, for @p why, static: the owner is told by end(). Takes one without a line. */
+void device_end(struct origin_side *side, struct device *device, const char *why);
+
+/**
  * Its session has ended, or is for requests no more: what was out there fails, or waits for the
  * next one.
  */
@@ -132,6 +152,13 @@ void device_hear(struct origin_side *side, struct device *device);
  */
 bool device_take(struct origin_side *side, struct device *device, const struct message *message,
                  bool truncated);
+
+/**
+ * An error of the network or the kernel, an errno, for a datagram to @p device over UDP, of which
+ * @p quoted, borrowed, is the start: the request that it is of fails. Others are passed over.
+ */
+void device_on_error(struct origin_side *side, const struct device *device, int error,
+                     struct bytes quoted);
 
 /** Whether an answer is awaited over its line, notifications aside. */
 bool device_is_asked(const struct device *device);

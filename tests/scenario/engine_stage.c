@@ -456,11 +456,26 @@ static void end_observations(struct engine_stage *engine)
     }
 }
 
+/* Those that devices have over UDP, which would hold for hours. */
+static void end_registrations(struct engine_stage *engine)
+{
+    struct origin_side *side = &engine->replay.engine->origin;
+    struct hash_node *node;
+    uint64_t cursor = 0;
+    while ((node = hash_map_walk(&side->devices.by_number, &cursor)) != NULL) {
+        struct device *device = HASH_ENTRY(node, struct device, by_number);
+        if (device->line.transport == TRANSPORT_UDP) {
+            device_end(side, device, "the scenario is over");
+        }
+    }
+}
+
 void engine_stage_stop(struct engine_stage *engine)
 {
     if (engine->is_started) {
         expect_no_strays(engine);
         end_observations(engine);
+        end_registrations(engine);
         replay_stop(&engine->replay);
         engine_session_end();
         fake_dtls_free();

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Devices that call home: libcoap as the device, over DTLS (docs/examples/devices/device.c). Over TLS
-libcoap 4.3.1 shows no ALPN, which the proxy asks for on other ports than 5684.
+"""Devices that call home: libcoap as the device, over DTLS and UDP (docs/examples/devices/device.c).
+Over TLS libcoap 4.3.1 shows no ALPN, which the proxy asks for on other ports than 5684.
 
 DEV-1, DEV-2: a request goes to the device over the session that it has opened, and the device asks
 the proxy over the same one. DEV-8, DEV-9: another session takes the place, observers notice nothing.
+DEV-16, DEV-18: a device without credentials registers over UDP (RFC 9176 section 5.1).
 """
 
 import json
@@ -23,9 +24,9 @@ pytestmark = pytest.mark.skipif(not DEVICE, reason="the tests were built without
 
 
 class Device:
-    def __init__(self, proxy, identity="b-17"):
-        self.process = subprocess.Popen([DEVICE, "dtls", "127.0.0.1", str(proxy.port("coaps")),
-                                         identity, KEY],
+    def __init__(self, proxy, identity="b-17", way="dtls", key=KEY):
+        port = proxy.port("coaps" if way == "dtls" else "coap")
+        self.process = subprocess.Popen([DEVICE, way, "127.0.0.1", str(port), identity, key],
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def say(self, line):
@@ -55,7 +56,8 @@ def proxy(start_proxy, tmp_path, control):
     keys.write_text("b-17:%s\nstranger:%s\n" % (KEY.encode().hex(), KEY.encode().hex()))
     return start_proxy("--listen", "coaps://127.0.0.1:0", "--set", "tls.psk-file=%s" % keys,
                        "--set", "devices.zone=devices.example",
-                       "--set", "device boiler.identity=b-17", "--set", "admin.socket=%s" % control,
+                       "--set", "device boiler.identity=b-17",
+                       "--set", "device lamp.address=127.0.0.1", "--set", "admin.socket=%s" % control,
                        listen=("127.0.0.1",))
 
 
@@ -69,8 +71,8 @@ def wait_until_open(control):
     wait_until(lambda: devices(control)[0].get("scheme") == "coaps")
 
 
-def ask(client, method=GET, payload=b""):
-    return client.ask([(35, (NAME + "/value").encode())], method=method, payload=payload)
+def ask(client, method=GET, payload=b"", name=NAME):
+    return client.ask([(35, (name + "/value").encode())], method=method, payload=payload)
 
 
 def test_a_device_is_asked_over_its_session(proxy, control):
@@ -85,7 +87,7 @@ def test_a_device_is_asked_over_its_session(proxy, control):
         device.say("ping")
         device.wait_for("answer 2.05")
         assert ask(client).payload == b"21"
-        [row] = devices(control)
+        row = devices(control)[0]
         assert row["identity"] == "psk:b-17" and row["state"] == "open"
         device.close()
         wait_until(lambda: devices(control)[0]["state"] == "gone")
@@ -112,6 +114,40 @@ def test_another_session_takes_the_place(proxy, control):
     first.wait_for("closed")
     first.close()
     second.close()
+
+
+def test_a_device_registers_over_udp(proxy, control):
+    """DEV-16: Echo on loopback, too; requests both ways; the registration ends by its lifetime."""
+    lamp = "coap://lamp.devices.example"
+    device = Device(proxy, "lamp", "udp", "6000")
+    device.wait_for("answer 2.04")
+    with proxy.client() as client:
+        assert ask(client, name=lamp).payload == b"0"
+        assert ask(client, PUT, b"9", lamp).code == 0x44
+        assert ask(client, name=lamp).payload == b"9"
+        device.say("ping")
+        device.wait_for("answer 2.05")
+        links = client.ask([(35, (lamp + "/.well-known/core").encode())])
+        assert b"</value>" in links.payload
+        row = devices(control)[1]
+        assert row["device"] == "lamp" and row["scheme"] == "coap" and row["identity"] == "-"
+        assert 5900 < row["lifetime_s"] <= 6000
+        other = Device(proxy, "lamp", "udp", "6000")
+        other.wait_for("answer 5.03")  # DEV-18
+        other.close()
+        stranger = Device(proxy, "boiler", "udp", "6000")
+        stranger.wait_for("answer 4.03")  # DEV-17
+        stranger.close()
+        assert ask(client, name=lamp).payload == b"9"
+        device.close()
+
+
+def test_a_registration_ends(proxy, control):
+    """DEV-16: a device that does not renew it is gone."""
+    device = Device(proxy, "lamp", "udp", "2")
+    device.wait_for("answer 2.04")
+    device.close()
+    wait_until(lambda: devices(control)[1]["state"] == "gone")
 
 
 def test_explain_names_the_session():

@@ -106,7 +106,8 @@ static const struct doc_section named_sections[] = {
      "servers on behalf of these clients. Every worker counts messages by itself."},
     {"device", "A device that calls home: over the session that a client has opened which "
                "authenticates with one of these, requests for coap://NAME.ZONE go to it, with "
-               "devices.zone as ZONE. Letters, digits and hyphens may be in NAME."},
+               "devices.zone as ZONE; or to where it has registered from, over UDP. Letters, "
+               "digits and hyphens may be in NAME."},
     {NULL, NULL},
 };
 

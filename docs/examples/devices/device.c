@@ -3,10 +3,13 @@
  * A device that calls home, with libcoap: it opens a session to a proxy and answers requests on it.
  *
  *   device dtls|tls ADDRESS PORT IDENTITY KEY
+ *   device udp ADDRESS PORT NAME LIFETIME
  *
- * /value has what the last line of standard input was, at first 0, and tells observers of it; a
- * PUT sets it. A line "ping" has it ask the proxy for its /.well-known/core over the same session,
- * and print the code. It ends at the end of its input, with the session closed in good order.
+ * On UDP it registers as NAME for so many seconds (RFC 9176 section 5.1), with the Echo value that
+ * the proxy wants, and again after half of them. /value has what the last line of standard input
+ * was, at first 0, and tells observers of it; a PUT sets it. A line "ping" has it ask the proxy for
+ * its /.well-known/core over the same session, and print the code. It ends at the end of its input,
+ * with the session closed in good order.
  */
 #include <coap3/coap.h>
 
@@ -16,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define TURN_MS 50u
@@ -45,11 +49,38 @@ static void on_put(coap_resource_t *of, coap_session_t *session, const coap_pdu_
     coap_pdu_set_code(response, COAP_RESPONSE_CODE_CHANGED);
 }
 
+/* Register, as the words in @p query say. @p echo: NULL, or the value that was given. */
+static void enroll(coap_session_t *session, const char *query, const coap_opt_t *echo)
+{
+    uint8_t token[8];
+    size_t len;
+    coap_pdu_t *request = coap_new_pdu(COAP_MESSAGE_CON, COAP_REQUEST_CODE_POST, session);
+    coap_session_new_token(session, &len, token);
+    coap_add_token(request, len, token);
+    coap_add_option(request, COAP_OPTION_URI_PATH, 11, (const uint8_t *)".well-known");
+    coap_add_option(request, COAP_OPTION_URI_PATH, 2, (const uint8_t *)"rd");
+    for (const char *at = query; *at != '\0'; at += strcspn(at, "&"), at += *at == '&') {
+        coap_add_option(request, COAP_OPTION_URI_QUERY, strcspn(at, "&"), (const uint8_t *)at);
+    }
+    if (echo != NULL) {
+        coap_add_option(request, COAP_OPTION_ECHO, coap_opt_length(echo), coap_opt_value(echo));
+    }
+    (void)coap_send(session, request);
+}
+
+static char registration[96]; /* the query; "": none is needed */
+
 static coap_response_t on_response(coap_session_t *session, const coap_pdu_t *sent,
                                    const coap_pdu_t *received, const coap_mid_t mid)
 {
     coap_pdu_code_t code = coap_pdu_get_code(received);
-    (void)session, (void)sent, (void)mid;
+    coap_opt_iterator_t iterator;
+    const coap_opt_t *echo = coap_check_option(received, COAP_OPTION_ECHO, &iterator);
+    (void)sent, (void)mid;
+    if (registration[0] != '\0' && code == COAP_RESPONSE_CODE_UNAUTHORIZED && echo != NULL) {
+        enroll(session, registration, echo);
+        return COAP_RESPONSE_OK;
+    }
     printf("answer %u.%02u\n", (unsigned)code >> 5, (unsigned)code & 31u);
     (void)fflush(stdout);
     return COAP_RESPONSE_OK;
@@ -77,6 +108,9 @@ static coap_session_t *open_session(coap_context_t *context, char **arguments)
     to.addr.sin.sin_family = AF_INET;
     to.addr.sin.sin_port = htons((uint16_t)strtoul(arguments[3], NULL, 10));
     (void)inet_pton(AF_INET, arguments[2], &to.addr.sin.sin_addr);
+    if (strcmp(arguments[1], "udp") == 0) {
+        return coap_new_client_session(context, NULL, &to, COAP_PROTO_UDP);
+    }
     keys.psk_info.identity = (coap_bin_const_t){strlen(arguments[4]), (uint8_t *)arguments[4]};
     keys.psk_info.key = (coap_bin_const_t){strlen(arguments[5]), (uint8_t *)arguments[5]};
     return coap_new_client_session_psk2(context, NULL, &to,
@@ -120,9 +154,17 @@ static bool take_line(coap_session_t *session)
 
 int main(int count, char **arguments)
 {
+    time_t half = 0, next = 0;
     if (count != 6) {
-        (void)fputs("usage: device dtls|tls ADDRESS PORT IDENTITY KEY\n", stderr);
+        (void)fputs("usage: device dtls|tls ADDRESS PORT IDENTITY KEY\n"
+                    "       device udp ADDRESS PORT NAME LIFETIME\n",
+                    stderr);
         return 2;
+    }
+    if (strcmp(arguments[1], "udp") == 0) {
+        half = (strtol(arguments[5], NULL, 10) + 1) / 2;
+        (void)snprintf(registration, sizeof(registration), "ep=%s&lt=%s", arguments[4],
+                       arguments[5]);
     }
     coap_startup();
     coap_context_t *context = coap_new_context(NULL);
@@ -139,6 +181,10 @@ int main(int count, char **arguments)
         return 1;
     }
     while (take_line(session)) {
+        if (registration[0] != '\0' && time(NULL) >= next) {
+            enroll(session, registration, NULL);
+            next = time(NULL) + half;
+        }
         (void)coap_io_process(context, TURN_MS);
     }
     coap_session_release(session);
