@@ -130,6 +130,8 @@ const char *address_format(const struct address *address, char text[ADDRESS_TEXT
         }
     } else if (address->family == ADDRESS_DEVICE) {
         snprintf(text, ADDRESS_TEXT_MAX, "device:%u", (unsigned)address->scope);
+    } else if (address->family == ADDRESS_RECORDING) {
+        snprintf(text, ADDRESS_TEXT_MAX, "recording:%u", (unsigned)address->scope);
     } else {
         snprintf(text, ADDRESS_TEXT_MAX, "-");
     }

@@ -15,8 +15,9 @@
 #define ADDRESS_TEXT_MAX 72
 
 enum address_family {
-    ADDRESS_NONE = 0, /* not set: a zeroed struct */
-    ADDRESS_DEVICE,   /* no IP address: a device by its number, in scope (origin/device.h) */
+    ADDRESS_NONE = 0,  /* not set: a zeroed struct */
+    ADDRESS_DEVICE,    /* no IP address: a device by its number, in scope (origin/device.h) */
+    ADDRESS_RECORDING, /* no host: a recording, by the number of its route in scope */
     ADDRESS_IPV4 = 4,
     ADDRESS_IPV6 = 6,
 };

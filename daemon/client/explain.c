@@ -13,6 +13,7 @@
 #include "coap/message.h"
 #include "coap/option.h"
 #include "conf/config.h"
+#include "conf/recording.h"
 #include "context/target.h"
 #include "fetch/encode.h"
 #include "fetch/forward.h"
@@ -390,6 +391,10 @@ static void print_route(const struct config *config, const struct next_hop *hop,
                 target->is_name ? "to the addresses that the name resolves to" : "to the address",
                 target->port, name);
     }
+    if (hop->is_recording) {
+        fprintf(out, "recording  %u requests, played %u time(s) as fast\n",
+                route->recording->entry_count, (unsigned)route->speed);
+    }
     if (hop->has_oscore) {
         fprintf(out, "protection OSCORE, by the section upstream %s\n",
                 target_oscore_section(config, target)->name);
@@ -479,7 +484,7 @@ static struct explain_result print_way(const struct config *config,
     struct next_hop hop = {.is_device = false};
     enum reason reason = route_find(config, target, &hop, &route);
     const struct explain_way way = {
-        .is_to_parent = hop.is_device || (route != NULL && route->kind == ROUTE_KIND_PARENT),
+        .is_to_parent = hop.is_device || next_hop_stands_in(&hop),
         .is_group = asked->options.multicast_timeout.data != NULL,
     };
     fprintf(out, "target     %s\n", target_format(target, text, sizeof(text)));

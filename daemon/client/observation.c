@@ -35,6 +35,9 @@ static bool same_hop(const struct next_hop *a, const struct next_hop *b)
     if (a->is_device && b->is_device) {
         return bytes_equal(a->name, b->name); /* over whatever session */
     }
+    if (a->is_recording || b->is_recording) {
+        return a->is_recording && b->is_recording && bytes_equal(a->route, b->route);
+    }
     if (a->is_parent != b->is_parent || a->is_device != b->is_device || a->is_name != b->is_name ||
         a->port != b->port || a->scheme->number != b->scheme->number) {
         return false;
@@ -145,7 +148,7 @@ struct reply observation_reply(const struct observation *observation, uint64_t a
 
 static enum admit_resolver resolver_of(const struct fetch *fetch)
 {
-    return fetch->hop.is_parent ? ADMIT_RESOLVER_PARENT : ADMIT_RESOLVER_PROXY;
+    return next_hop_stands_in(&fetch->hop) ? ADMIT_RESOLVER_PARENT : ADMIT_RESOLVER_PROXY;
 }
 
 static void tell_observers(struct client_side *side, struct observation *observation)
@@ -169,7 +172,7 @@ enum reason observation_reason_against(struct client_side *side,
         return REASON_none;
     }
     return admit_answer(&side->fetch, &leg->asker, &from->target, from->sending.datagram[1],
-                        from->hop.is_parent ? NULL : &from->sending.origin->address);
+                        next_hop_stands_in(&from->hop) ? NULL : &from->sending.origin->address);
 }
 
 /*

@@ -31,6 +31,16 @@ struct option_row {
 /** The row of @p number, or NULL for an option that is not known. */
 const struct option_row *option_row(uint16_t number);
 
+/* How people read and write a value. */
+enum option_kind {
+    OPTION_KIND_HEX,
+    OPTION_KIND_NUMBER,
+    OPTION_KIND_TEXT,
+};
+
+/** Of any option; those that are not known have bytes. */
+enum option_kind option_kind(uint16_t number);
+
 /* RFC 7252 section 5.4.6. */
 static inline bool option_is_critical(uint16_t number)
 {
@@ -52,6 +62,19 @@ static inline bool option_is_no_cache_key(uint16_t number)
 static inline bool option_is_of_piece(uint16_t number)
 {
     return number == OPTION_block2 || number == OPTION_size2;
+}
+
+/**
+ * Whether it selects an answer among those of a target: false of options that name the target, that
+ * concern one hop, one block or one body, and of ETag, which only asks for less of the same answer.
+ */
+static inline bool option_selects(uint16_t number)
+{
+    const struct option_row *row = option_row(number);
+    bool is_passed = row == NULL || row->in_request == OPTION_USE_FORWARD;
+    return is_passed && !option_is_no_cache_key(number) && !option_is_of_piece(number) &&
+           number != OPTION_block1 && number != OPTION_etag && number != OPTION_echo &&
+           number != OPTION_request_tag && number != OPTION_oscore && number != OPTION_edhoc;
 }
 
 /** Whether @p value has a length that @p row allows. */

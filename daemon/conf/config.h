@@ -60,6 +60,7 @@ enum config_route_kind {
     ROUTE_KIND_DIRECT,
     ROUTE_KIND_REFUSE,
     ROUTE_KIND_PARENT,
+    ROUTE_KIND_RECORDING,
 };
 
 /* Where a parent proxy is reached. */
@@ -70,6 +71,7 @@ struct config_parent {
 };
 
 struct keyring;
+struct recording;
 struct target_pattern;
 
 /* Labels of routes in the metrics: 0 is no route, the last one is shared by later routes. */
@@ -83,7 +85,8 @@ struct config_route {
     /* Derived from target and via. */
     enum config_route_kind kind;
     struct config_parent parent;
-    uint32_t parent_index; /* of the first route to the same parent proxy */
+    uint32_t parent_index;       /* of the first route to the same parent proxy */
+    struct recording *recording; /* conf/recording.h; the configuration's */
     const struct target_pattern *patterns;
     size_t pattern_count;
     uint8_t label; /* in the metrics; the server keeps it for the name */
@@ -190,6 +193,7 @@ struct config {
     /* In the order in which the files first name them: the first that matches decides. */
     struct config_route *routes;
     size_t route_count;
+    struct recording *recordings; /* of these, with a reference each */
     const struct config_upstream *upstreams;
     size_t upstream_count;
     bool has_web_credentials; /* some of these, or [upstream], may go to HTTP targets */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "conf/loader.h"
+#include "conf/recording.h"
 
 #include <errno.h>
 #include <ini.h>
@@ -398,6 +399,10 @@ void config_free(struct config *config)
         if (config->shared.password != NULL) {
             char *password = (char *)(uintptr_t)config->shared.password;
             explicit_bzero(password, strlen(password));
+        }
+        for (struct recording *at = config->recordings, *next; at != NULL; at = next) {
+            next = at->next;
+            recording_release(at);
         }
         arena_free(config->arena);
         free(config);

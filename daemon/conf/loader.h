@@ -215,6 +215,17 @@ struct cri_list;
 bool loader_read_uri(const struct loader *loader, const char *text, uint8_t *encoded,
                      size_t capacity, struct cri *ret_cri);
 
+struct target;
+
+/**
+ * The target that @p cri names in full; its packed path and query are in the snapshot's arena.
+ *
+ * @param ret_target zeroed; the scheme borrowed from the configuration. May have changed on errors.
+ * @return NULL, or what is wrong, static.
+ */
+const char *loader_target_of(struct loader *loader, const struct cri *cri,
+                             struct target *ret_target);
+
 /** The labels of a host name, joined, in the snapshot's arena; NULL if no resolver takes it. */
 const char *loader_join_labels(struct loader *loader, const struct cri_list *labels);
 

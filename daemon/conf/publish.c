@@ -87,6 +87,32 @@ static bool leads_to_host(struct loader *loader, const struct cri *cri, struct t
            !address_is_ipv4_mapped(&target->address);
 }
 
+const char *loader_target_of(struct loader *loader, const struct cri *cri,
+                             struct target *ret_target)
+{
+    struct target *target = ret_target;
+    if (!cri_is_full(cri) || cri->has_fragment || cri->has_userinfo) {
+        return "expected a URI, SCHEME://HOST[:PORT]/PATH[?QUERY]";
+    }
+    target->form = TARGET_FORM_PUBLISHED;
+    target->scheme = cri->scheme == CRI_SCHEME_NAME
+                         ? NULL
+                         : config_scheme_by_number(loader->config, cri->scheme_number);
+    if (target->scheme == NULL) {
+        return "expected a scheme that is served";
+    }
+    if (!leads_to_host(loader, cri, target)) {
+        return "expected the name or the address of a host";
+    }
+    target->port = cri->has_port ? (uint16_t)cri->port : (uint16_t)target->scheme->default_port;
+    target->address.port = target->port;
+    if (target->port == 0) {
+        return "needs a port";
+    }
+    const char *wrong = pack_items(loader, &cri->path, &target->path);
+    return wrong != NULL ? wrong : pack_items(loader, &cri->query, &target->query);
+}
+
 /* @return what is wrong with the target, static; or NULL. */
 static const char *take_leads(const struct publish_draft *from)
 {
@@ -98,28 +124,11 @@ static const char *take_leads(const struct publish_draft *from)
         loader->no_memory = true;
         return "no memory";
     }
-    if (!loader_read_uri(loader, from->row->target, encoded, sizeof(encoded), &cri) ||
-        !cri_is_full(&cri) || cri.has_fragment || cri.has_userinfo) {
+    if (!loader_read_uri(loader, from->row->target, encoded, sizeof(encoded), &cri)) {
         return "expected a URI, SCHEME://HOST[:PORT]/PATH[?QUERY]";
     }
-    target->form = TARGET_FORM_PUBLISHED;
-    target->scheme = cri.scheme == CRI_SCHEME_NAME
-                         ? NULL
-                         : config_scheme_by_number(loader->config, cri.scheme_number);
-    if (target->scheme == NULL) {
-        return "expected a scheme that is served";
-    }
-    if (!leads_to_host(loader, &cri, target)) {
-        return "expected the name or the address of a host";
-    }
-    target->port = cri.has_port ? (uint16_t)cri.port : (uint16_t)target->scheme->default_port;
-    target->address.port = target->port;
-    if (target->port == 0) {
-        return "needs a port";
-    }
     from->row->leads = target;
-    const char *wrong = pack_items(loader, &cri.path, &target->path);
-    return wrong != NULL ? wrong : pack_items(loader, &cri.query, &target->query);
+    return loader_target_of(loader, &cri, target);
 }
 
 /* @return what is wrong with the path, static; or NULL. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The [route NAME] sections: their patterns, and the parent proxy. */
 #include "conf/loader.h"
+#include "conf/recording.h"
 
 #include "policy/hostname.h"
 
@@ -145,10 +146,12 @@ static const char *parse_parent(struct loader *loader, const char *via,
     const struct scheme *scheme = route_scheme_of(loader->config, via, &authority);
 
     if (scheme == NULL || scheme->transport == TRANSPORT_NONE) {
-        return "expected direct, refuse, or SCHEME://HOST:PORT with a scheme that has a transport";
+        return "expected direct, refuse, recording:FILE, or SCHEME://HOST:PORT with a scheme that "
+               "has "
+               "a transport";
     }
     if (transport_is_http(scheme->transport)) {
-        return "a parent proxy is asked over CoAP, not over HTTP, not over HTTP";
+        return "a parent proxy is asked over CoAP, not over HTTP";
     }
     size_t len = strlen(authority);
     if (len > 0 && authority[len - 1] == '/') {
@@ -174,8 +177,44 @@ static const char *parse_parent(struct loader *loader, const char *via,
     return NULL;
 }
 
+/* Why a recording cannot be read: an error of the route. */
+struct recording_report {
+    struct loader *loader;
+    const struct named_draft *draft;
+};
+
+static void report_recording(void *context, const char *text)
+{
+    const struct recording_report *report = context;
+    named_error(report->loader, CONFIG_NAMED_ROUTE, report->draft,
+                named_place(CONFIG_NAMED_ROUTE, report->draft, "via"), "via", "%s", text);
+}
+
+static void take_recording(struct loader *loader, const struct named_draft *draft, const char *path)
+{
+    struct config_route *route = draft->row;
+    struct recording_report report = {loader, draft};
+    route->kind = ROUTE_KIND_RECORDING;
+    route->recording = recording_load(loader, path, report_recording, &report);
+    if (route->recording != NULL) {
+        route->recording->next = loader->config->recordings;
+        loader->config->recordings = route->recording;
+    }
+}
+
+/* A key that is set, and is for routes of another kind. */
+static void refuse_key(struct loader *loader, const struct named_draft *draft, const char *key,
+                       const char *what)
+{
+    const struct place *place = named_place(CONFIG_NAMED_ROUTE, draft, key);
+    if (place->kind != PLACE_PRESET) {
+        named_error(loader, CONFIG_NAMED_ROUTE, draft, place, key, "%s", what);
+    }
+}
+
 static void check_via(struct loader *loader, const struct named_draft *draft)
 {
+    static const char recording_prefix[] = "recording:";
     struct config_route *route = draft->row;
     const struct place *place = named_place(CONFIG_NAMED_ROUTE, draft, "via");
     char got[GOT_MAX];
@@ -185,13 +224,15 @@ static void check_via(struct loader *loader, const struct named_draft *draft)
                     "via", "needed");
         return;
     }
+    if (strncmp(route->via, recording_prefix, sizeof(recording_prefix) - 1) == 0) {
+        refuse_key(loader, draft, "form", "only for a route to a parent proxy");
+        take_recording(loader, draft, route->via + sizeof(recording_prefix) - 1);
+        return;
+    }
+    refuse_key(loader, draft, "speed", "only for a route to a recording");
     if (strcmp(route->via, "direct") == 0 || strcmp(route->via, "refuse") == 0) {
-        const struct place *form = named_place(CONFIG_NAMED_ROUTE, draft, "form");
         route->kind = route->via[0] == 'd' ? ROUTE_KIND_DIRECT : ROUTE_KIND_REFUSE;
-        if (form->kind != PLACE_PRESET) {
-            named_error(loader, CONFIG_NAMED_ROUTE, draft, form, "form",
-                        "only for a route to a parent proxy");
-        }
+        refuse_key(loader, draft, "form", "only for a route to a parent proxy");
         return;
     }
     route->kind = ROUTE_KIND_PARENT;

@@ -146,6 +146,7 @@ void engine_free(struct engine *engine)
     shared_close(&engine->fetch);
     carrier_session.free(&engine->origin);
     carrier_http.free(&engine->origin);
+    carrier_recording.free(&engine->origin);
     faults_free(&engine->context);
     capture_free(&engine->context);
     names_withdraw_all(&engine->origin);
@@ -290,6 +291,7 @@ void engine_set_config(struct engine *engine, const struct config *config)
     faults_configure(&engine->context);
     carrier_session.set_config(&engine->origin);
     carrier_http.set_config(&engine->origin);
+    carrier_recording.set_config(&engine->origin);
     engine->context.coap = config_scheme_by_number(config, CRI_SCHEME_COAP);
     engine->fetch.zones_until_ms = 0;
     /* What is in flight goes on under the new snapshot: the old one will be freed. */

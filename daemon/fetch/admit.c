@@ -119,7 +119,7 @@ static enum reason conclude(struct fetch_side *side, struct asker *asker,
 static bool is_resolved_here(const struct fetch_side *side, const struct target *target,
                              enum admit_resolver resolver)
 {
-    return resolver == ADMIT_RESOLVER_BY_ROUTE ? !route_is_to_parent(side->context.config, target)
+    return resolver == ADMIT_RESOLVER_BY_ROUTE ? !route_stands_in(side->context.config, target)
                                                : resolver == ADMIT_RESOLVER_PROXY;
 }
 

@@ -467,7 +467,7 @@ const struct address *cached_source(const struct fetch *fetch)
         return &fetch->ticket.source;
     }
     /* What a parent proxy has reached is that one's affair. */
-    bool is_known = fetch->candidate_count > 0 && !fetch->hop.is_parent;
+    bool is_known = fetch->candidate_count > 0 && !next_hop_stands_in(&fetch->hop);
     return is_known ? &fetch->candidates[fetch->candidate] : NULL;
 }
 

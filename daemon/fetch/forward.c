@@ -416,6 +416,13 @@ static void forward_find_way(struct origin_side *below, struct sending *sending,
     struct fetch *fetch = fetch_of_sending(sending);
     ret_way->source = fetch->asker->path.remote;
     ret_way->client = fetch->asker->serial;
+    if (fetch->hop.is_recording) {
+        const struct config_route *route = route_recorded(side->context.config, &fetch->hop);
+        ret_way->target = &fetch->target;
+        ret_way->recording = route != NULL ? route->recording : NULL;
+        ret_way->speed = route != NULL ? route->speed : 1;
+        return;
+    }
     ret_way->host = host_of(&fetch->hop, ret_way->room, sizeof(ret_way->room));
     ret_way->lines = NULL;
     ret_way->line_count = 0;
@@ -452,6 +459,7 @@ static void enqueue(struct fetch_side *side, struct fetch *fetch, bool is_new)
     timer_cancel(&side->context.wheel, &fetch->timer);
     fetch->sending.scheme = fetch->hop.scheme;
     fetch->sending.is_device = fetch->hop.is_device;
+    fetch->sending.is_recorded = fetch->hop.is_recording;
     fetch->sending.has_oscore = fetch->hop.has_oscore;
     enum reason reason = REASON_none;
     while (is_new &&
@@ -658,9 +666,31 @@ static void start_to_device(struct fetch_side *side, struct fetch *fetch)
     }
 }
 
+static void start_to_recording(struct fetch_side *side, struct fetch *fetch)
+{
+    const struct config *config = side->context.config;
+    const struct config_route *route = route_recorded(config, &fetch->hop);
+    if (route == NULL || fetch->is_group) {
+        fetch_fail(side, fetch,
+                   fetch->is_group ? REASON_option_unknown : REASON_recording_unmatched, NULL);
+        return;
+    }
+    fetch->candidates[0] = (struct address){.family = ADDRESS_RECORDING,
+                                            .scope = (uint32_t)(route - config->routes) + 1};
+    fetch->candidate = 0;
+    fetch->candidate_count = 1;
+    if (fetch->sending.origin != NULL) {
+        try_again(side, fetch);
+    } else {
+        enqueue(side, fetch, true);
+    }
+}
+
 void forward_start(struct fetch_side *side, struct fetch *fetch)
 {
-    if (fetch->hop.is_device) {
+    if (fetch->hop.is_recording) {
+        start_to_recording(side, fetch);
+    } else if (fetch->hop.is_device) {
         start_to_device(side, fetch);
     } else if (fetch->hop.is_name) {
         ask_for_name(side, fetch);

@@ -73,7 +73,9 @@ static const char *why_not_there(struct fetch_side *side, struct fetch *fetch,
     if (reason != REASON_none) {
         return words_of(reason);
     }
-    return ret_hop->is_parent ? "its route leads to a parent proxy" : NULL;
+    return ret_hop->is_parent      ? "its route leads to a parent proxy"
+           : ret_hop->is_recording ? "its route leads to a recording"
+                                   : NULL;
 }
 
 /*

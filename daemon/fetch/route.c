@@ -60,6 +60,16 @@ static struct next_hop parent_of(const struct config *config, const struct confi
     };
 }
 
+/* No transport leads there: messages are those of the plainest. */
+static struct next_hop recording_of(const struct config *config, const struct target *target)
+{
+    struct next_hop hop = straight(target);
+    hop.scheme = config_scheme_by_number(config, CRI_SCHEME_COAP);
+    hop.has_oscore = false;
+    hop.is_recording = true;
+    return hop;
+}
+
 /* A name in devices.zone is a device's or nobody's: it is not looked up, and not passed on. */
 static enum reason find_device(const struct config *config, const struct target *target,
                                struct bytes name, struct next_hop *ret_hop)
@@ -90,8 +100,13 @@ enum reason route_find(const struct config *config, const struct target *target,
     if (target->has_oscore && route != NULL && route->kind == ROUTE_KIND_PARENT) {
         return REASON_oscore_route;
     }
-    *ret_hop = route != NULL && route->kind == ROUTE_KIND_PARENT ? parent_of(config, route)
-                                                                 : straight(target);
+    if (route != NULL && route->kind == ROUTE_KIND_PARENT) {
+        *ret_hop = parent_of(config, route);
+    } else {
+        *ret_hop = route != NULL && route->kind == ROUTE_KIND_RECORDING
+                       ? recording_of(config, target)
+                       : straight(target);
+    }
     if (route != NULL) {
         ret_hop->route = route_bytes_of(route->name);
         ret_hop->parent_index = route->parent_index;
@@ -119,11 +134,23 @@ enum reason route_take(const struct fetch_side *side, const struct target *targe
     return reason;
 }
 
-bool route_is_to_parent(const struct config *config, const struct target *target)
+bool route_stands_in(const struct config *config, const struct target *target)
 {
     const struct config_route *route =
         target_below(target, config->devices_zone).len > 0 ? NULL : first_match(config, target);
-    return route != NULL && route->kind == ROUTE_KIND_PARENT;
+    return route != NULL &&
+           (route->kind == ROUTE_KIND_PARENT || route->kind == ROUTE_KIND_RECORDING);
+}
+
+const struct config_route *route_recorded(const struct config *config, const struct next_hop *hop)
+{
+    for (size_t i = 0; hop->is_recording && i < config->route_count; i++) {
+        const struct config_route *route = &config->routes[i];
+        if (route->recording != NULL && bytes_equal(route_bytes_of(route->name), hop->route)) {
+            return route;
+        }
+    }
+    return NULL;
 }
 
 const char *next_hop_format(const struct next_hop *hop, char *buffer, size_t capacity)

@@ -23,6 +23,7 @@ struct next_hop {
     const struct scheme *scheme; /* its transport, and times towards it */
     bool is_parent;
     bool is_device;         /* over the session that it has opened: the name is in devices.zone */
+    bool is_recording;      /* of the route: it answers in place of the target */
     bool is_name;           /* host: name; else address */
     bool has_oscore;        /* straight to a target that the proxy protects requests to */
     bool has_bare_ipv6;     /* a parent that takes IPv6 addresses in Uri-Host without brackets */
@@ -55,11 +56,20 @@ struct fetch_side;
 enum reason route_take(const struct fetch_side *side, const struct target *target,
                        struct next_hop *ret_hop, const struct config_route **ret_route);
 
+/** Whether the addresses of the target are no affair of the proxy's: it sends to none of them. */
+static inline bool next_hop_stands_in(const struct next_hop *hop)
+{
+    return hop->is_parent || hop->is_recording;
+}
+
 /**
- * Whether the way to @p target leads to a parent proxy, which then resolves its name; false where
- * no route matches.
+ * Whether the way to @p target leads to a parent proxy, which then resolves its name, or to a
+ * recording, for which nothing does; false where no route matches.
  */
-bool route_is_to_parent(const struct config *config, const struct target *target);
+bool route_stands_in(const struct config *config, const struct target *target);
+
+/** The route of a hop that is_recording, as the configuration has it now; else NULL. Borrowed. */
+const struct config_route *route_recorded(const struct config *config, const struct next_hop *hop);
 
 /**
  * "coap://proxy.example:5683": printable, NUL-terminated.

@@ -104,7 +104,7 @@ static bool may_be_there(const struct fetch *fetch)
     const struct cache_ticket *ticket = &fetch->ticket;
     return ticket->has_key && ticket->sharing != CACHE_SHARING_NONE && !ticket->is_alone &&
            !fetch->is_own && !fetch->is_group && !fetch->hop.is_device &&
-           ticket->key.len == ticket->key.base_len &&
+           !fetch->hop.is_recording && ticket->key.len == ticket->key.base_len &&
            (ticket->answer == CACHE_ANSWER_MISS || ticket->answer == CACHE_ANSWER_STALE);
 }
 

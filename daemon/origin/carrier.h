@@ -2,9 +2,10 @@
 /*
  * Carriers: how a request gets to an origin server or parent proxy, and its answer back. A carrier
  * serves one kind of transport: datagrams (carrier_udp.c), sessions (carrier_session.c), HTTP
- * (carrier_http.c), or the sessions that devices have opened to us (carrier_device.c). What they
- * have in common is above them, in origin.c: the queue and window of the origin server, what is
- * sent to a silent one, the deadline, and who is told. A carrier only sends, cancels and pings.
+ * (carrier_http.c), the sessions that devices have opened to us (carrier_device.c), or no transport
+ * at all, but a recording (carrier_recording.c). What they have in common is above them, in
+ * origin.c: the queue and window of the origin server, what is sent to a silent one, the deadline,
+ * and who is told. A carrier only sends, cancels and pings.
  *
  *     fetch/  -- sending_start() -->  origin.c   -- send, cancel, ping -->  carrier  -->  net/
  *     fetch/  <-- sending_calls ----  origin.c   <-- sending_acknowledged(),          <--  net/
@@ -24,6 +25,7 @@
 
 struct origin_side;
 struct origin;
+struct recording;
 struct sending;
 struct upstream_credentials;
 struct upstream_oscore;
@@ -100,8 +102,11 @@ extern const struct carrier carrier_http;
 /* Devices, over the session that they have opened (origin/device.h), whatever its transport is. */
 extern const struct carrier carrier_device;
 
-/** The carrier of @p transport, of all but devices; static. Sessions refuse a transport that they
- * do not have. */
+/* Recordings, in place of an origin server: routes with via = recording:FILE. */
+extern const struct carrier carrier_recording;
+
+/** The carrier of @p transport, of all but devices and recordings; static. Sessions refuse a
+ * transport that they do not have. */
 static inline const struct carrier *carrier_of(enum transport transport)
 {
     if (transport_is_http(transport)) {
@@ -119,7 +124,10 @@ struct carrier_way {
     struct upstream_oscore *oscore;           /* likewise; NULL: it is not to be protected */
     const char *const *lines; /* HTTP: "Name: value" of the configuration; likewise */
     size_t line_count;
-    bool shows_certificate; /* HTTP: the one that the credentials have, if the server asks */
+    bool shows_certificate;      /* HTTP: the one that the credentials have, if the server asks */
+    const struct target *target; /* of a recording: borrowed for the call, as the next */
+    struct recording *recording; /* that answers; NULL: there is none any more */
+    uint32_t speed;              /* with its times divided by that */
     char room[TARGET_NAME_MAX + 1];
 };
 

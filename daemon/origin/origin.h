@@ -31,6 +31,7 @@ struct fault;
 struct origin_side;
 struct origin;
 struct queued;
+struct replay_run;
 struct sending_calls;
 
 /* When a client may send next to an origin server where several wait (sending_start()). */
@@ -195,6 +196,7 @@ struct sending {
     bool is_group;        /* to a group: sent once as NON, its end is the owner's (MCAST-8) */
     bool is_kept;         /* further answers may follow the first, until it is cancelled */
     bool is_device;       /* to a device, over the session that it has opened */
+    bool is_recorded;     /* it is answered out of a recording */
     uint64_t deadline_ms; /* of the whole request */
 
     /* For the owner to read. */
@@ -220,6 +222,7 @@ struct sending {
     uint32_t line;               /* with which of its lines */
     uint32_t waiting_bytes;      /* that it is charged for while it waits for a device */
     struct web_request *web;     /* HTTP: likewise */
+    struct replay_run *replay;   /* recordings: likewise */
     struct long_body *long_body; /* HTTP: of which the next part is asked for, or NULL */
     uint8_t fault_code;          /* of a lab: that it is answered with */
     bool has_malformed;          /* something came that could not be read */
@@ -302,6 +305,9 @@ static inline const struct carrier *carrier_of_sending(const struct sending *sen
 {
     if (sending->has_oscore) {
         return &carrier_session;
+    }
+    if (sending->is_recorded) {
+        return &carrier_recording;
     }
     return sending->is_device ? &carrier_device : carrier_of(sending->scheme->transport);
 }

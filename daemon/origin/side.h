@@ -23,6 +23,7 @@ struct origin_side {
     struct throttle_table throttles;
     struct upstream *upstream;           /* sessions; NULL before the first is needed */
     struct web *web;                     /* HTTP requests; likewise */
+    struct replays *replays;             /* recordings; likewise */
     struct http_tags *tags;              /* long entity-tags of HTTP; with web */
     struct long_bodies long_bodies;      /* of HTTP; likewise */
     struct dedup dedup;                  /* messages that may be repeated, of clients too */

@@ -10,6 +10,7 @@
 #include "base/arena.h"
 #include "base/escape.h"
 #include "base/log.h"
+#include "conf/recording.h"
 #include "fetch/keyring.h"
 #include "net/certificate.h"
 #include "net/credentials.h"
@@ -338,6 +339,13 @@ static void warn_of_open_listeners(const struct config *config)
 static void warn_of_config(const struct config *config)
 {
     warn_of_open_listeners(config);
+    for (size_t i = 0; i < config->route_count; i++) {
+        const struct config_route *route = &config->routes[i];
+        if (route->recording != NULL) {
+            log_event(LOG_WARNING, "route_recording", "route=%s requests=%u speed=%u", route->name,
+                      route->recording->entry_count, (unsigned)route->speed);
+        }
+    }
     if (config->lab_enabled) {
         log_event(LOG_WARNING, "lab_enabled", "faults=%zu key=lab.enabled", config->fault_count);
     }
