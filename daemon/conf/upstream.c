@@ -280,6 +280,32 @@ static void note_secrets(struct loader *loader)
     }
 }
 
+/* --- replicas -------------------------------------------------------------------- */
+
+/* A security context has one user: where there are replicas, one of them is named. */
+static void check_oscore_replica(struct loader *loader, const struct named_draft *draft)
+{
+    const struct config_upstream *upstream = draft->row;
+    const struct config *config = loader->config;
+    const char *key = upstream->oscore_replica[0] != '\0' ? "oscore-replica" : "oscore";
+    const char *wrong = NULL;
+
+    if (upstream->oscore_replica[0] == '\0') {
+        bool has_replicas = config->cluster_secret_file[0] != '\0';
+        wrong = upstream->oscore[0] != '\0' && has_replicas
+                    ? "needs oscore-replica, as cluster.secret-file says that there are replicas"
+                    : NULL;
+    } else if (upstream->oscore[0] == '\0') {
+        wrong = "needs oscore";
+    } else if (config->cluster_replica[0] == '\0') {
+        wrong = "needs cluster.replica";
+    }
+    if (wrong != NULL) {
+        named_error(loader, CONFIG_NAMED_UPSTREAM, draft,
+                    named_place(CONFIG_NAMED_UPSTREAM, draft, key), key, "%s", wrong);
+    }
+}
+
 void loader_check_upstreams(struct loader *loader)
 {
     const struct named_drafts *drafts = &loader->named[CONFIG_NAMED_UPSTREAM];
@@ -291,6 +317,7 @@ void loader_check_upstreams(struct loader *loader)
         const struct named_draft *draft = &drafts->items[i];
         struct config_upstream *upstream = draft->row;
         check_named(loader, draft);
+        check_oscore_replica(loader, draft);
         take_lines(loader, draft, upstream);
         loader->config->has_web_credentials |=
             upstream->line_count > 0 || upstream->certificate[0] != '\0';

@@ -543,6 +543,12 @@ const struct config_upstream *target_oscore_section(const struct config *config,
     return NULL;
 }
 
+bool oscore_is_elsewhere(const struct config *config, const struct config_upstream *section)
+{
+    return section->oscore_replica[0] != '\0' &&
+           strcmp(section->oscore_replica, config->cluster_replica) != 0;
+}
+
 void target_note_oscore(const struct config *config, struct bytes options, struct target *target)
 {
     target->has_oscore = target->form != TARGET_FORM_NONE && target->scheme != NULL &&

@@ -36,6 +36,10 @@ bool target_find(const struct config *config, const struct message *message,
 const struct config_upstream *target_oscore_section(const struct config *config,
                                                     const struct target *target);
 
+/** @return whether another replica has the security context of @p section, so that this one sends
+ * nothing to its targets */
+bool oscore_is_elsewhere(const struct config *config, const struct config_upstream *section);
+
 /**
  * Sets has_oscore of @p target, for a request with encoded @p options: one that has OSCORE of its
  * own is not protected again (OSC-17). target_find() has done so; to be called where a target comes

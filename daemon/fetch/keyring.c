@@ -137,7 +137,7 @@ static bool load_section(struct keyring *keyring, const struct config *config, s
     const struct upstream_credentials_options options =
         upstream == NULL ? plain_options(config) : named_options(upstream);
 
-    if (upstream != NULL && upstream->oscore[0] != '\0') {
+    if (upstream != NULL && upstream->oscore[0] != '\0' && !oscore_is_elsewhere(config, upstream)) {
         keyring->entries[i].oscore = load_oscore(config, upstream->oscore, why, why_capacity);
         if (keyring->entries[i].oscore == NULL) {
             return false;

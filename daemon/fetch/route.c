@@ -3,6 +3,7 @@
 
 #include "base/escape.h"
 #include "conf/device.h"
+#include "context/target.h"
 #include "fetch/side.h"
 #include "policy/pattern.h"
 
@@ -100,12 +101,16 @@ enum reason route_find(const struct config *config, const struct target *target,
     if (target->has_oscore && route != NULL && route->kind == ROUTE_KIND_PARENT) {
         return REASON_oscore_route;
     }
-    if (route != NULL && route->kind == ROUTE_KIND_PARENT) {
-        *ret_hop = parent_of(config, route);
+    bool is_recorded = route != NULL && route->kind == ROUTE_KIND_RECORDING;
+    if (target->has_oscore && !is_recorded &&
+        oscore_is_elsewhere(config, target_oscore_section(config, target))) {
+        return REASON_oscore_elsewhere;
+    }
+    if (is_recorded) {
+        *ret_hop = recording_of(config, target);
     } else {
-        *ret_hop = route != NULL && route->kind == ROUTE_KIND_RECORDING
-                       ? recording_of(config, target)
-                       : straight(target);
+        *ret_hop = route != NULL && route->kind == ROUTE_KIND_PARENT ? parent_of(config, route)
+                                                                     : straight(target);
     }
     if (route != NULL) {
         ret_hop->route = route_bytes_of(route->name);

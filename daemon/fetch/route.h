@@ -40,7 +40,8 @@ struct next_hop {
  * @param ret_hop borrows from @p target and @p config.
  * @param ret_route the section that decided, or NULL for none.
  * @return REASON_none; REASON_route_refused; REASON_oscore_route where a target that requests are
- *         protected to lies behind a parent proxy; REASON_scheme_unsupported where it would go
+ *         protected to lies behind a parent proxy, and REASON_oscore_elsewhere where another
+ *         replica has the security context; REASON_scheme_unsupported where it would go
  *         straight and there is no transport for its scheme; REASON_device_unknown. No route is
  *         for a device.
  */
