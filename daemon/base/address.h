@@ -33,6 +33,8 @@ struct address {
 struct udp_path {
     struct address remote;
     struct address local; /* family ADDRESS_NONE: not known, or for the kernel to choose */
+    uint32_t via; /* the replica that has the datagram from the client, and passes answers on to it
+                     (net/peers.h); 0: this one */
 };
 
 /** Bytes of the IP address: 4, 16, or 0 when not set. */

@@ -214,12 +214,38 @@ int listen_dtls(struct client_side *side, const struct dtls_options *options,
         return -ENOSPC;
     }
     with_limit.udp.datagram_max = (uint32_t)side->context.config->limits_datagram_bytes;
+    with_limit.number = (uint16_t)listener->index;
     int error = dtls_listen(side->context.loop, &with_limit, &secure_datagram_handler, listener,
                             &listener->dtls);
     if (error == 0) {
         opened(listener, TRANSPORT_DTLS, dtls_local(listener->dtls), ret_address);
     }
     return error;
+}
+
+bool listen_take_passed(struct client_side *side, const struct datagram *datagram)
+{
+    for (uint32_t i = 0; i < slots_used(side); i++) {
+        struct dtls_listener *dtls = side->listeners[i].dtls;
+        if (dtls != NULL && dtls_has_id_of(dtls, datagram->data, datagram->len)) {
+            dtls_take_passed(dtls, datagram);
+            return true;
+        }
+    }
+    return false;
+}
+
+bool listen_send_passed(struct client_side *side, uint16_t listener, const struct udp_path *path,
+                        struct bytes records)
+{
+    for (uint32_t i = 0; i < slots_used(side); i++) {
+        const struct listener *at = &side->listeners[i];
+        if (at->dtls != NULL && (uint16_t)at->index == listener) {
+            dtls_send_passed(at->dtls, path, records.data, records.len);
+            return true;
+        }
+    }
+    return false;
 }
 
 int listen_stream(struct client_side *side, const struct conn_options *options,

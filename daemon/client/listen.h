@@ -17,6 +17,7 @@
 
 struct client_side;
 struct conn_options;
+struct datagram;
 struct credentials;
 struct dtls_options;
 struct pack;
@@ -99,6 +100,19 @@ void listen_thaw(struct client_side *side);
  * whether all of it could be read
  */
 bool listen_take_over(struct client_side *side, struct unpack *in);
+
+/**
+ * A datagram that another replica has passed on (net/peers.h); borrowed. @return whether a DTLS
+ * session here has its connection id
+ */
+bool listen_take_passed(struct client_side *side, const struct datagram *datagram);
+
+/**
+ * Queues @p records of another replica, copied, to a client that has sent to the DTLS listener
+ * with the number @p listener. @return whether that is there
+ */
+bool listen_send_passed(struct client_side *side, uint16_t listener, const struct udp_path *path,
+                        struct bytes records);
 
 /** Closes and frees all listeners with their sessions and connections; when the engine ends. */
 void listen_close_all(struct client_side *side);

@@ -64,6 +64,113 @@ static struct bytes read_secret(struct loader *loader, const struct secret_file 
     return (struct bytes){bytes, len};
 }
 
+/* ---- the other replicas ---- */
+
+static void cluster_error(struct loader *loader, const char *key, const char *expected,
+                          const char *text)
+{
+    char got[GOT_MAX];
+    loader_error(loader, check_place_of(loader, "cluster", key), "cluster", key, "%s, got %s",
+                 expected, got_text(got, text, strlen(text)));
+}
+
+/* Of a host, with a port. */
+static bool is_endpoint(const char *text, struct address *ret_address)
+{
+    return address_parse(text, strlen(text), 0, ret_address) && ret_address->port != 0 &&
+           !address_is_multicast(ret_address);
+}
+
+/* NUMBER=ADDRESS:PORT */
+static bool parse_peer(const char *text, struct config_peer *ret_peer)
+{
+    unsigned number = 0;
+    size_t len = strspn(text, "0123456789");
+
+    if (len == 0 || len > 3 || text[len] != '=') {
+        return false;
+    }
+    for (size_t i = 0; i < len; i++) {
+        number = 10 * number + (unsigned)(text[i] - '0');
+    }
+    ret_peer->number = (uint8_t)number;
+    return number >= 1 && number <= UINT8_MAX && is_endpoint(text + len + 1, &ret_peer->address) &&
+           !address_is_unspecified(&ret_peer->address);
+}
+
+static bool is_number_taken(const struct config *config, const struct config_peer *peers,
+                            size_t count, uint8_t number)
+{
+    bool is_taken = number == config->cluster_number;
+
+    for (size_t i = 0; i < count; i++) {
+        is_taken |= peers[i].number == number;
+    }
+    return is_taken;
+}
+
+static void check_peers(struct loader *loader)
+{
+    struct config *config = loader->config;
+    const struct config_list *texts = &config->cluster_peers;
+    struct config_peer *peers = arena_alloc(config->arena, (texts->count + 1) * sizeof *peers);
+
+    if (peers == NULL) {
+        loader->no_memory = true;
+        return;
+    }
+    memset(peers, 0, (texts->count + 1) * sizeof *peers);
+    for (size_t i = 0; i < texts->count; i++) {
+        if (!parse_peer(texts->items[i], &peers[i])) {
+            cluster_error(loader, "peers",
+                          "expected NUMBER=ADDRESS:PORT with a number from 1 to 255",
+                          texts->items[i]);
+        } else if (is_number_taken(config, peers, i, peers[i].number)) {
+            cluster_error(loader, "peers", "expected another number for each replica",
+                          texts->items[i]);
+        }
+    }
+    if (texts->count > CONFIG_PEERS_MAX) {
+        cluster_error(loader, "peers", "expected 32 replicas at most", texts->items[0]);
+    }
+    config->cluster.peers = peers;
+    config->cluster.peer_count = texts->count;
+}
+
+/* The keys that cluster.number needs. */
+static void check_replica(struct loader *loader)
+{
+    struct config *config = loader->config;
+    const char *needed = config->cluster_secret_file[0] == '\0' ? "cluster.secret-file"
+                         : config->cluster_listen[0] == '\0'    ? "cluster.listen"
+                         : config->cluster_peers.count == 0     ? "cluster.peers"
+                         : config->tls_cid_bytes != 8           ? "tls.cid-bytes = 8"
+                                                                : NULL;
+
+    if (needed != NULL) {
+        loader_error(loader, check_place_of(loader, "cluster", "number"), "cluster", "number",
+                     "it needs %s", needed);
+    }
+}
+
+static void check_cluster_peers(struct loader *loader)
+{
+    struct config *config = loader->config;
+
+    if (config->cluster_listen[0] != '\0' &&
+        !is_endpoint(config->cluster_listen, &config->cluster.listen)) {
+        cluster_error(loader, "listen",
+                      "expected ADDRESS:PORT with an IPv4 address or an IPv6 address in brackets",
+                      config->cluster_listen);
+    }
+    check_peers(loader);
+    if (config->cluster_number != 0) {
+        check_replica(loader);
+    } else {
+        config->cluster.listen = (struct address){.family = ADDRESS_NONE};
+    }
+}
+
 void loader_check_cluster(struct loader *loader)
 {
     struct config *config = loader->config;
@@ -74,6 +181,7 @@ void loader_check_cluster(struct loader *loader)
         config->cluster_secret = bytes.data;
         config->cluster_secret_len = bytes.len;
     }
+    check_cluster_peers(loader);
 }
 
 /* Digits only, up to DATABASE_MAX; none are 0. */

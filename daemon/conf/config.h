@@ -157,6 +157,20 @@ struct config_shared {
     const char *password; /* of cache.shared-password-file, wiped with the snapshot; or NULL */
 };
 
+#define CONFIG_PEERS_MAX 32u
+
+struct config_peer {
+    uint8_t number;
+    struct address address; /* with the port */
+};
+
+/* Of cluster.number and so on, parsed. */
+struct config_cluster {
+    struct address listen; /* ADDRESS_NONE: there are no other replicas */
+    const struct config_peer *peers;
+    size_t peer_count;
+};
+
 struct config_listener {
     enum transport transport;
     const char *uri; /* as it was written; for * with the address in its place */
@@ -177,6 +191,8 @@ struct config {
 
     const uint8_t *cluster_secret; /* the bytes of cluster.secret-file; wiped with the snapshot */
     size_t cluster_secret_len;     /* 0: there is none */
+
+    struct config_cluster cluster;
 
     struct config_shared shared; /* cache.shared, parsed */
 

@@ -136,6 +136,7 @@ static bool make(struct cookies *cookies, unsigned which, const struct udp_path 
     if (cookies->mac == NULL && (cookies->mac = cookie_mac_new()) == NULL) {
         return false;
     }
+    hashed.via = 0; /* the client may come by way of another replica with it */
     if (cookies->is_shared) {
         hashed.remote.scope = 0; /* each replica numbers its interfaces */
         memset(&hashed.local, 0, sizeof hashed.local);

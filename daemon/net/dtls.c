@@ -60,7 +60,8 @@ int dtls_on_cookie_verify(SSL *ssl, const unsigned char *cookie, unsigned len)
  * under a number of ours, DTLS_CID_GAP above OpenSSL's.
  *
  * Our ids are random, of one length for each listener, and their first byte is the worker's, so
- * that the kernel can give a datagram to the worker that has the session (udp_steer()).
+ * that the kernel can give a datagram to the worker that has the session (udp_steer()). Where there
+ * are replicas the next two are the tag of the one that gave the id: DTLS_CID_TAG_AT.
  */
 
 #define TRIES 16u /* to find an id that no other session has */
@@ -70,6 +71,16 @@ static struct dtls_session *session_of_ssl(const SSL *ssl)
     struct tls_peer *peer = SSL_get_app_data(ssl);
 
     return peer == NULL ? NULL : HASH_ENTRY(peer, struct dtls_shake, peer)->session;
+}
+
+void dtls_transmit(struct dtls_listener *listener, const struct udp_path *path, const uint8_t *data,
+                   size_t len)
+{
+    if (path->via == 0) {
+        udp_send(listener->socket, path, data, len);
+    } else if (listener->options.passing != NULL) {
+        listener->options.passing->answer(listener->options.passing_context, path, data, len);
+    }
 }
 
 /* @return the session of the first record of type tls12_cid in the datagram; NULL: there is none
@@ -110,6 +121,11 @@ static bool take_cid(struct dtls_session *session, uint8_t *ret_cid)
         }
         if (len > 1) {
             ret_cid[0] = listener->options.worker;
+        }
+        if (dtls_has_tags(listener)) {
+            uint16_t tag = listener->options.passing->tag(listener->options.passing_context);
+            ret_cid[DTLS_CID_TAG_AT] = (uint8_t)(tag >> 8);
+            ret_cid[DTLS_CID_TAG_AT + 1] = (uint8_t)tag;
         }
         uint64_t key = dtls_cid_key(ret_cid, len);
         if (hash_map_find(&listener->cids, key) == NULL) {
@@ -177,7 +193,7 @@ static void cid_send(struct dtls_session *session, const uint8_t *data, size_t l
     }
     OPENSSL_cleanse(content, sizeof content);
     if (used > 0) {
-        udp_send(listener->socket, &session->path, out, used);
+        dtls_transmit(listener, &session->path, out, used);
     }
 }
 
@@ -213,7 +229,7 @@ static bool dtls_io_put(struct dtls_pipe *pipe, const uint8_t *data, size_t len)
     if (is_handshake && session->records.peer_cid_len > 0) {
         cid_send(session, data, len);
     } else {
-        udp_send(listener->socket, listener->io.path, data, len);
+        dtls_transmit(listener, listener->io.path, data, len);
     }
     listener->io.written++;
     return true;
@@ -326,6 +342,18 @@ static bool is_repeated_hello(const struct dtls_listener *listener, const struct
            listener->now_ms - session->started_ms < listener->options.handshake_ms;
 }
 
+/* Once: what another replica has passed on stays here. @return whether a replica gets it */
+static bool pass_on(struct dtls_listener *listener, const struct datagram *datagram)
+{
+    const struct dtls_passing *passing = listener->options.passing;
+    struct record_view view;
+
+    return dtls_has_tags(listener) && !listener->is_passed &&
+           record_parse(datagram->data, datagram->len, DTLS_CID_MAX, &view) &&
+           passing->pass(listener->options.passing_context, listener->options.number, view.cid,
+                         datagram);
+}
+
 static void on_datagram(void *context, struct udp_socket *socket, const struct datagram *datagram)
 {
     struct dtls_listener *listener = context;
@@ -374,12 +402,39 @@ static void on_datagram(void *context, struct udp_socket *socket, const struct d
     if (pending != NULL && !of_use) {
         of_use = session_feed(pending, data, len);
     }
+    if (!of_use && named == NULL && data[0] == CONTENT_CID && pass_on(listener, datagram)) {
+        return;
+    }
     if (!of_use) {
         dtls_count(&listener->counters.records_dropped);
         if (listener->unopened > 0) {
             dtls_count(&listener->counters.records_unopened);
         }
     }
+}
+
+bool dtls_has_id_of(const struct dtls_listener *listener, const uint8_t *data, size_t len)
+{
+    struct record_view view;
+
+    return dtls_has_tags(listener) && record_parse(data, len, DTLS_CID_MAX, &view) &&
+           view.type == CONTENT_CID &&
+           hash_map_find(&listener->cids, dtls_cid_key(view.cid, DTLS_CID_MAX)) != NULL;
+}
+
+void dtls_take_passed(struct dtls_listener *listener, const struct datagram *datagram)
+{
+    listener->is_passed = true;
+    on_datagram(listener, NULL, datagram);
+    listener->is_passed = false;
+}
+
+void dtls_send_passed(struct dtls_listener *listener, const struct udp_path *path,
+                      const uint8_t *data, size_t len)
+{
+    const struct udp_path here = {.remote = path->remote, .local = path->local};
+
+    udp_send(listener->socket, &here, data, len);
 }
 
 /*

@@ -33,6 +33,25 @@ struct unpack;
 /* Longest connection id that is given to clients. */
 #define DTLS_CID_SHOWN 8u
 
+/*
+ * Replicas behind one load balancer: where datagrams of each other's sessions go (net/peers.h).
+ * Borrowed, with its context, as long as the listener.
+ */
+struct dtls_passing {
+    /* What connection ids of new sessions have in their second and third byte. */
+    uint16_t (*tag)(void *context);
+    /* A session with an id of this tag was taken over. */
+    void (*on_held)(void *context, uint16_t tag);
+    /*
+     * A datagram for an id that no session here has, DTLS_CID_MAX bytes. It goes to the replica
+     * that has it, if there is one. @return whether it was passed on
+     */
+    bool (*pass)(void *context, uint16_t number, const uint8_t *cid,
+                 const struct datagram *datagram);
+    /* A datagram to the client of @p path, by the replica that path->via names. */
+    void (*answer)(void *context, const struct udp_path *path, const uint8_t *data, size_t len);
+};
+
 struct dtls_options {
     struct udp_options udp;
     struct credentials *credentials; /* acquired by the listener */
@@ -45,6 +64,9 @@ struct dtls_options {
     uint32_t idle_ms;          /* 0: idle sessions end only when room is needed */
     uint8_t cid_bytes; /* of the connection ids that clients are given (RFC 9146); 0: none is */
     uint8_t worker;    /* which of several that share the port: the first byte of its ids */
+    const struct dtls_passing *passing; /* NULL: there are no others */
+    void *passing_context;
+    uint16_t number;          /* of this listener, for passing */
     bool has_openssl_records; /* stay on OpenSSL's records, as with a FIPS provider: for tests */
 };
 
@@ -189,7 +211,7 @@ const struct dtls_session *dtls_next(const struct dtls_listener *listener, uint6
  * dtls_thaw(). Handshakes in progress are left out, and so are sessions on OpenSSL's records.
  */
 
-/** As udp_hold(): records wait in the kernel's buffer. */
+/** As udp_hold(): records wait in the kernel's buffer. Cannot fail. */
 void dtls_hold(struct dtls_listener *listener, bool is_held);
 
 /** Freezes, and appends its sessions; the one idle for longest first. */
@@ -206,6 +228,18 @@ void dtls_thaw(struct dtls_listener *listener);
  * @return whether all of it could be read
  */
 bool dtls_take_over(struct dtls_listener *listener, struct unpack *in);
+
+/* For datagrams that came by way of another replica, which struct dtls_passing is of there. */
+
+/** Whether the first record of a datagram, borrowed, has the connection id of a session here. */
+bool dtls_has_id_of(const struct dtls_listener *listener, const uint8_t *data, size_t len);
+
+/** As a datagram of the listener's own socket, but never passed on; path.via is set. Borrowed. */
+void dtls_take_passed(struct dtls_listener *listener, const struct datagram *datagram);
+
+/** Queues @p data, records of another replica, to the client at @p path; both are copied. */
+void dtls_send_passed(struct dtls_listener *listener, const struct udp_path *path,
+                      const uint8_t *data, size_t len);
 
 /** The address where it listens, and its counters; borrowed, as long as the listener. */
 const struct address *dtls_local(const struct dtls_listener *listener);

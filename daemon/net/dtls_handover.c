@@ -24,6 +24,7 @@ static void pack_session(const struct dtls_session *session,
     pack_uint(out, 1, 1); /* another one */
     pack_address(out, &session->path.remote);
     pack_address(out, &session->path.local);
+    pack_uint(out, session->path.via, 4);
     records_pack(&session->records, out);
     pack_uint(out, session->by_cid.key, 8);
     pack_uint(out, session->started_ms, 8);
@@ -87,6 +88,7 @@ static bool unpack_session(struct unpack *in, struct packed_session *ret)
 {
     ret->path.remote = unpack_address(in);
     ret->path.local = unpack_address(in);
+    ret->path.via = (uint32_t)unpack_uint(in, 4);
     if (!records_unpack(in, &ret->records)) {
         return false;
     }
@@ -122,6 +124,12 @@ static void leave_out_oldest(struct dtls_listener *listener)
     }
 }
 
+/* Of the replica that gave the id with this number. */
+static uint16_t tag_of_cid(uint64_t cid)
+{
+    return (uint16_t)(cid >> (8 * (DTLS_CID_MAX - DTLS_CID_TAGGED)));
+}
+
 /* Takes over what @p packed holds. */
 static struct dtls_session *adopt(struct dtls_listener *listener,
                                   const struct packed_session *packed)
@@ -132,6 +140,10 @@ static struct dtls_session *adopt(struct dtls_listener *listener,
     if (session == NULL) {
         identity_release(packed->identity);
         return NULL;
+    }
+    if (packed->records.cid_len == DTLS_CID_MAX && dtls_has_tags(listener)) {
+        listener->options.passing->on_held(listener->options.passing_context,
+                                           tag_of_cid(packed->cid));
     }
     session->identity = packed->identity;
     session->started_ms = packed->started_ms;

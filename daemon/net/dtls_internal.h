@@ -61,6 +61,10 @@
 /* Longest connection id of ours: it is the key of its session. */
 #define DTLS_CID_MAX DTLS_CID_SHOWN
 
+/* Where the tag of a replica is in such an id (struct dtls_passing); the rest is random. */
+#define DTLS_CID_TAG_AT 1u
+#define DTLS_CID_TAGGED 3u /* bytes before the random ones */
+
 /* Between the numbers that OpenSSL seals with, for us to translate, and ours. */
 #define DTLS_CID_GAP 65536u
 
@@ -168,6 +172,7 @@ struct dtls_listener {
         flights; /* that may be repeated: their memory goes when the last one of a block does */
     struct record_crypto *crypto; /* NULL: sessions stay on OpenSSL's records */
     struct rate begun;
+    bool is_passed;    /* the current datagram came by way of another replica */
     bool is_frozen;    /* its sessions are another process's */
     uint32_t unopened; /* records of the current datagram that no session could open */
     struct dtls_counters counters;
@@ -209,6 +214,16 @@ static inline struct dtls_listener *dtls_listener_of(struct dtls_pipe *pipe)
  */
 void dtls_io_begin(struct dtls_listener *listener, struct dtls_session *session,
                    const struct udp_path *path, const uint8_t *input, size_t input_len);
+
+/** Queues a datagram of a session to @p path, be it by way of another replica. Bytes are copied. */
+void dtls_transmit(struct dtls_listener *listener, const struct udp_path *path, const uint8_t *data,
+                   size_t len);
+
+/** Whether @p listener has replicas beside it, and so tags in its connection ids. */
+static inline bool dtls_has_tags(const struct dtls_listener *listener)
+{
+    return listener->options.passing != NULL && listener->options.cid_bytes == DTLS_CID_MAX;
+}
 
 /* dtls_session.c */
 

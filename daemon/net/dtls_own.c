@@ -284,7 +284,7 @@ static void repeat_flight(struct dtls_session *session)
         const uint8_t *content = entry + FLIGHT_HEADER;
         size_t len = (size_t)entry[2] << 8 | entry[3];
         if (used > 0 && used + len + RECORD_OVERHEAD_MAX > DTLS_HANDSHAKE_MTU) {
-            udp_send(listener->socket, &session->path, listener->sealed, used);
+            dtls_transmit(listener, &session->path, listener->sealed, used);
             used = 0;
         }
         used += entry[1] == 0 ? put_plain(flight, entry[0], content, len, listener->sealed + used)
@@ -293,7 +293,7 @@ static void repeat_flight(struct dtls_session *session)
         at += FLIGHT_HEADER + len;
     }
     if (used > 0) {
-        udp_send(listener->socket, &session->path, listener->sealed, used);
+        dtls_transmit(listener, &session->path, listener->sealed, used);
     }
 }
 
@@ -343,9 +343,15 @@ static const struct udp_path *look_at_path(struct dtls_session *session, bool is
     const struct dtls_listener *listener = session->listener;
     const struct udp_path *from = listener->from;
 
-    if (session->by_cid.link == NULL || !is_newest ||
-        (address_equal(&from->remote, &session->path.remote) &&
-         address_equal(&from->local, &session->path.local))) {
+    if (session->by_cid.link == NULL || !is_newest) {
+        return &session->path;
+    }
+    if (address_equal(&from->remote, &session->path.remote) && from->via != session->path.via) {
+        session_move(session, from); /* the load balancer has led the same client elsewhere */
+        return &session->path;
+    }
+    if (address_equal(&from->remote, &session->path.remote) &&
+        address_equal(&from->local, &session->path.local)) {
         return &session->path;
     }
     if (listener->handler->is_believed != NULL &&
@@ -439,7 +445,7 @@ bool own_send(struct dtls_session *session, const struct udp_path *path, uint8_t
         session_doom(session, "cannot be written to");
         return false;
     }
-    udp_send(listener->socket, path, listener->sealed, sealed_len);
+    dtls_transmit(listener, path, listener->sealed, sealed_len);
     return true;
 }
 

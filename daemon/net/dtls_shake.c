@@ -115,7 +115,7 @@ static void send_decrypt_error(struct dtls_session *session)
     record[12] = 2;
     record[13] = SSL3_AL_FATAL;
     record[14] = SSL_AD_DECRYPT_ERROR;
-    udp_send(session->listener->socket, &session->path, record, sizeof record);
+    dtls_transmit(session->listener, &session->path, record, sizeof record);
 }
 
 /* Bytes of a record that are neither header nor plaintext: explicit nonce and tag. */

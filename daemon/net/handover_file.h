@@ -35,7 +35,7 @@ enum handover_refusal {
 #define HANDOVER_FILE_AGE_MS UINT64_C(300000)
 
 /* The same sessions packed in another way have another number. */
-#define HANDOVER_FILE_VERSION 4u
+#define HANDOVER_FILE_VERSION 5u
 
 /** An empty file in memory, close-on-exec. @return the descriptor or -errno */
 int handover_file_open_memory(void);

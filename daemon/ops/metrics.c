@@ -16,6 +16,12 @@ const struct handover_refusal_row handover_refusals[HANDOVER_REFUSAL_COUNT] = {
 #undef HANDOVER_REFUSAL
 };
 
+const struct peer_refusal_row peer_refusals[PEER_REFUSAL_COUNT] = {
+#define PEER_REFUSAL(name, help) [PEER_REFUSAL_##name] = {#name, help},
+#include "net/peer_refusals.def"
+#undef PEER_REFUSAL
+};
+
 const struct metric_row *metric_rows(size_t *ret_count)
 {
     *ret_count = sizeof(rows) / sizeof(rows[0]);
@@ -189,6 +195,9 @@ void metrics_add(struct metrics *sum, const struct metrics *metrics)
     }
     for (unsigned i = 0; i < HANDOVER_REFUSAL_COUNT; i++) {
         metric_add(&sum->handovers_refused[i], metric_get(&metrics->handovers_refused[i]));
+    }
+    for (unsigned i = 0; i < PEER_REFUSAL_COUNT; i++) {
+        metric_add(&sum->peers_refused[i], metric_get(&metrics->peers_refused[i]));
     }
     for (unsigned front = 0; front < TRANSPORT_COUNT; front++) {
         histogram_sum(&sum->durations[front][0], &metrics->durations[front][0]);

@@ -19,6 +19,7 @@
 #include "conf/config.h"
 #include "net/handover_file.h"
 #include "net/handshake.h"
+#include "net/peer_refusal.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -68,6 +69,7 @@ struct metrics {
     _Atomic uint64_t ended[REASON_COUNT]; /* requests by the reason they ended for */
     _Atomic uint64_t handshakes_failed[HANDSHAKE_COUNT];
     _Atomic uint64_t handovers_refused[HANDOVER_REFUSAL_COUNT]; /* of the process: in a sum only */
+    _Atomic uint64_t peers_refused[PEER_REFUSAL_COUNT];
     struct metric_series series[METRICS_SERIES]; /* the same requests by all labels, but these: */
     _Atomic uint64_t unlabelled[REASON_COUNT];
     uint32_t series_used;                           /* the writer's */
@@ -112,6 +114,13 @@ struct handover_refusal_row {
 
 /* By enum handover_refusal. */
 extern const struct handover_refusal_row handover_refusals[HANDOVER_REFUSAL_COUNT];
+
+struct peer_refusal_row {
+    const char *name, *help;
+};
+
+/* By enum peer_refusal. */
+extern const struct peer_refusal_row peer_refusals[PEER_REFUSAL_COUNT];
 
 /** The rows of metrics.def, static; @p ret_count of them. */
 const struct metric_row *metric_rows(size_t *ret_count);

@@ -138,6 +138,16 @@ static void write_handovers(FILE *out, const struct metrics *sum)
     }
 }
 
+static void write_peers(FILE *out, const struct metrics *sum)
+{
+    write_help(out, "peers_refused", "_total", "counter",
+               "What another replica has sent and was refused, by the reason, see criproxyd(8).");
+    for (unsigned i = 0; i < PEER_REFUSAL_COUNT; i++) {
+        (void)fprintf(out, "criproxyd_peers_refused_total{reason=\"%s\"} %" PRIu64 "\n",
+                      peer_refusals[i].name, metric_get(&sum->peers_refused[i]));
+    }
+}
+
 /* ---- durations ---- */
 
 static uint64_t count_of(const struct histogram *histogram)
@@ -299,6 +309,7 @@ void prometheus_write(FILE *out, const struct metrics *sum, const struct process
     write_reasons(out, sum, status);
     write_handshakes(out, sum);
     write_handovers(out, sum);
+    write_peers(out, sum);
     write_durations(out, sum);
     write_routes(out, sum, status);
     write_origins(out, sum, status);

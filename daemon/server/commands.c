@@ -122,6 +122,12 @@ static void put_stats(struct json_writer *lines, const struct metrics *sum)
         put_stat(lines, name, metric_get(&sum->handovers_refused[i]), "hand-overs",
                  handover_refusals[i].help);
     }
+    for (int i = 0; i < PEER_REFUSAL_COUNT; i++) {
+        char name[80];
+        (void)snprintf(name, sizeof(name), "peers_refused_%s", peer_refusals[i].name);
+        put_stat(lines, name, metric_get(&sum->peers_refused[i]), "messages",
+                 peer_refusals[i].help);
+    }
 }
 
 static void run_stats(struct control_client *client, const struct control_request *request)

@@ -22,6 +22,7 @@
 struct certificate_times;
 struct handover;
 struct loop;
+struct peer_book;
 struct system_names;
 struct watch;
 
@@ -85,6 +86,7 @@ struct server {
     struct snapshot *newest; /* and behind it those that may still be in use */
     struct system_names *system_names;
     struct changes *changes; /* for the workers' caches; NULL: there is one worker */
+    struct peer_book *peers; /* NULL: there are no other replicas */
     struct origin_labels *origin_labels;
     char *route_names[ROUTE_LABELS]; /* by their labels; a name keeps its label to the end */
     struct loop *loop;               /* of the main thread */

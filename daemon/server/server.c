@@ -18,6 +18,7 @@
 #include "net/entropy.h"
 #include "net/libraries.h"
 #include "net/loop.h"
+#include "net/peers.h"
 #include "net/system_names.h"
 #include "net/watch.h"
 #include "ops/notify.h"
@@ -191,6 +192,7 @@ static void stop(struct server *server)
     }
     system_names_free(server->system_names);
     free(server->changes);
+    free(server->peers);
     free(server->origin_labels);
     for (unsigned i = 0; i < ROUTE_LABELS; i++) {
         free(server->route_names[i]);
@@ -463,6 +465,22 @@ static void heap_for_service(void)
 #endif
 }
 
+/* Of cluster.number and cluster.peers; without these there is none. */
+static int make_peer_book(struct server *server)
+{
+    const struct config *config = server_config(server);
+    struct cluster_peer peers[PEERS_MAX];
+    size_t count = config->cluster.peer_count < PEERS_MAX ? config->cluster.peer_count : PEERS_MAX;
+
+    for (size_t i = 0; i < count; i++) {
+        peers[i] = (struct cluster_peer){.number = config->cluster.peers[i].number,
+                                         .address = config->cluster.peers[i].address};
+    }
+    return config->cluster_number == 0
+               ? 0
+               : peer_book_new((uint8_t)config->cluster_number, peers, count, &server->peers);
+}
+
 static int make_workers(struct server *server)
 {
     unsigned count = server_count_workers(server_config(server));
@@ -472,6 +490,9 @@ static int make_workers(struct server *server)
     int error = origin_labels_new(&server->origin_labels);
     if (error == 0 && count > 1) {
         error = changes_new(entropy_u64(&entropy), &server->changes);
+    }
+    if (error == 0) {
+        error = make_peer_book(server);
     }
     if (error != 0) {
         return error;
@@ -484,6 +505,7 @@ static int make_workers(struct server *server)
                                                .system_names = server->system_names,
                                                .changes = server->changes,
                                                .origin_labels = server->origin_labels,
+                                               .peers = server->peers,
                                                .credentials = server->newest->credentials,
                                                .trace = server->trace,
                                                .event_fd = server->event_fd};

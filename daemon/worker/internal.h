@@ -5,6 +5,7 @@
 
 #include "engine/engine.h"
 #include "net/loop.h"
+#include "net/peers.h"
 #include "worker/worker.h"
 
 #include <pthread.h>
@@ -16,6 +17,8 @@ struct worker {
     struct loop *loop;
     struct resolver *resolver;
     struct engine *engine;
+    struct peer_book *peers;     /* borrowed; NULL: there are no other replicas, */
+    struct peer_link *peer_link; /* and no link */
     pthread_t thread;
     bool is_started;       /* main thread's: there is a thread to join */
     bool is_asked_to_park; /* likewise */

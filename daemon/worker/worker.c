@@ -35,6 +35,101 @@ unsigned worker_state(const struct worker *worker)
     return atomic_load(&worker->state);
 }
 
+/* ---- other replicas ---- */
+
+static bool worker_on_passed(void *context, const struct datagram *datagram)
+{
+    struct worker *worker = context;
+
+    return listen_take_passed(&worker->engine->client, datagram);
+}
+
+static bool worker_on_answer(void *context, uint16_t listener, const struct udp_path *path,
+                             struct bytes records)
+{
+    struct worker *worker = context;
+
+    return listen_send_passed(&worker->engine->client, listener, path, records);
+}
+
+static uint16_t worker_tag(void *context)
+{
+    const struct worker *worker = context;
+
+    return peer_book_tag(worker->peers);
+}
+
+static void worker_on_held(void *context, uint16_t tag)
+{
+    const struct worker *worker = context;
+
+    peer_book_hold(worker->peers, tag);
+}
+
+static bool worker_pass(void *context, uint16_t number, const uint8_t *cid,
+                        const struct datagram *datagram)
+{
+    const struct worker *worker = context;
+
+    return peer_link_pass(worker->peer_link, number, cid, datagram);
+}
+
+static void worker_answer(void *context, const struct udp_path *path, const uint8_t *data,
+                          size_t len)
+{
+    const struct worker *worker = context;
+
+    peer_link_answer(worker->peer_link, path, data, len);
+}
+
+static const struct dtls_passing worker_passing = {
+    .tag = worker_tag, .on_held = worker_on_held, .pass = worker_pass, .answer = worker_answer};
+
+static struct bytes cluster_secret(const struct config *config)
+{
+    return (struct bytes){config->cluster_secret, config->cluster_secret_len};
+}
+
+static int open_peer_link(struct worker *worker, const struct worker_options *options)
+{
+    static const struct peer_handler handler = {.on_passed = worker_on_passed,
+                                                .on_answer = worker_on_answer};
+    const struct peer_link_options link = {.book = options->peers,
+                                           .listen = options->config->cluster.listen,
+                                           .worker = options->index,
+                                           .worker_count = options->count,
+                                           .secret = cluster_secret(options->config)};
+
+    worker->peers = options->peers;
+    return options->peers == NULL
+               ? 0
+               : peer_link_open(worker->loop, &link, &handler, worker, &worker->peer_link);
+}
+
+static void publish_peers(struct worker *worker)
+{
+    const struct peer_counters *counters = peer_link_counters(worker->peer_link);
+    struct metrics *metrics = &worker->engine->context.metrics;
+
+    metric_set(&metrics->peers_passed, metric_get(&counters->passed));
+    metric_set(&metrics->peers_not_passed, metric_get(&counters->not_passed));
+    metric_set(&metrics->peers_taken, metric_get(&counters->taken));
+    metric_set(&metrics->peers_answers, metric_get(&counters->answers));
+    for (unsigned i = 0; i < PEER_REFUSAL_COUNT; i++) {
+        metric_set(&metrics->peers_refused[i], metric_get(&counters->refused[i]));
+    }
+}
+
+/* After the engine's turn, which may have left datagrams for others. */
+static uint64_t turn_peer_link(struct worker *worker, uint64_t now_ms)
+{
+    uint64_t next_ms = peer_link_turn(worker->peer_link, now_ms);
+
+    peer_link_flush(worker->peer_link);
+    publish_peers(worker);
+    return next_ms;
+}
+
 /* The loop is there before the engine, so it cannot have the engine's own function. */
 static uint64_t on_turn(void *context, uint64_t now_ms)
 {
@@ -50,6 +145,10 @@ static uint64_t on_turn(void *context, uint64_t now_ms)
     if (worker->is_holding && (worker_state(worker) & WORKER_QUIET) == 0 &&
         engine_in_flight(worker->engine) == 0) {
         tell_state(worker, WORKER_QUIET);
+    }
+    if (worker->peer_link != NULL) {
+        uint64_t link_ms = turn_peer_link(worker, now_ms);
+        next_ms = link_ms < next_ms ? link_ms : next_ms;
     }
     return next_ms;
 }
@@ -111,6 +210,9 @@ int worker_new(const struct worker_options *options, struct worker **ret_worker)
                                                   .origin_labels = options->origin_labels,
                                                   .trace = options->trace};
     error = engine_new(&engine_options, &worker->engine);
+    if (error == 0) {
+        error = open_peer_link(worker, options);
+    }
     if (error != 0) {
         goto fail;
     }
@@ -127,7 +229,8 @@ void worker_free(struct worker *worker)
     if (worker == NULL) {
         return;
     }
-    engine_free(worker->engine);
+    engine_free(worker->engine); /* which may say farewell to clients by way of others */
+    peer_link_close(worker->peer_link);
     resolver_free(worker->resolver);
     loop_free(worker->loop);
     (void)pthread_cond_destroy(&worker->fence_passed);
@@ -174,6 +277,8 @@ static int open_dtls(struct worker *worker, const struct udp_options *udp)
         .handshakes_per_s = config->tls_handshakes_per_second,
         .handshake_ms = config->tls_handshake_timeout,
         .idle_ms = config->tls_idle_timeout,
+        .passing = worker->peers != NULL ? &worker_passing : NULL,
+        .passing_context = worker,
     };
 
     return listen_dtls(&worker->engine->client, &options, NULL);
@@ -512,6 +617,9 @@ static void config_task(void *context)
 
     struct credentials *credentials = atomic_load(&worker->credentials);
     engine_set_config(worker->engine, config);
+    if (worker->peer_link != NULL) {
+        peer_link_set_secret(worker->peer_link, cluster_secret(config));
+    }
     if (credentials != NULL) {
         listen_set_credentials(&worker->engine->client, credentials);
     }

@@ -23,6 +23,7 @@
 struct loop;
 struct system_names;
 struct credentials;
+struct peer_book;
 struct worker;
 
 struct worker_options {
@@ -32,6 +33,7 @@ struct worker_options {
     struct system_names *system_names;   /* borrowed; freed after the worker */
     struct changes *changes;             /* borrowed; freed after the worker; NULL: the only one */
     struct origin_labels *origin_labels; /* borrowed; freed after the worker */
+    struct peer_book *peers;             /* borrowed; NULL: there are no other replicas */
     struct credentials *credentials;     /* borrowed as the config is; NULL: none */
     bool trace;
     int event_fd; /* an eventfd, written to when worker_state() has become more */

@@ -528,12 +528,35 @@ static void man_write_handovers(FILE *out)
     (void)fputs(".El\n", out);
 }
 
+static void man_write_peers(FILE *out)
+{
+    static const struct {
+        const char *name, *help;
+    } refusals[] = {
+#define PEER_REFUSAL(name, help) {#name, help},
+#include "net/peer_refusals.def"
+#undef PEER_REFUSAL
+    };
+
+    (void)fputs(".Pp\n"
+                "What another replica has sent is refused for a reason which is the label\n"
+                ".Li reason\nof the counter\n.Li criproxyd_peers_refused_total :\n"
+                ".Bl -tag -width Ds\n",
+                out);
+    for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++) {
+        (void)fprintf(out, ".It Li %s\n", refusals[i].name);
+        write_text(out, refusals[i].help);
+    }
+    (void)fputs(".El\n", out);
+}
+
 static void doc_write_man_reasons(FILE *out)
 {
     man_write_reasons(out);
     write_consequences(out);
     man_write_handshakes(out);
     man_write_handovers(out);
+    man_write_peers(out);
 }
 
 /* ---- CONFIGURATION.md, the keys as tables ---- */

@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Replicas with cluster.number: a datagram that the load balancer has led astray goes on to the
+replica with its session, and the answer back by the replica that had the datagram."""
+
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import threading
+
+import pytest
+
+from cid_wire import CidSession
+from coap_wire import PATIENCE_S, Origin
+from ports import free_port
+from processes import Proxy, program, run_criproxyd, wait_until
+from target import Target
+
+SECRET = "4a" * 32
+MAGIC_BYTES, OVERHEAD = b"\xc7", 94
+
+
+class Tap:
+    """A relay of datagrams to one replica, which keeps them."""
+
+    def __init__(self, to):
+        self.to, self.seen = ("127.0.0.1", to), []
+        self.sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.sock.bind(("127.0.0.1", 0))
+        self.port = self.sock.getsockname()[1]
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self):
+        while True:
+            data = self.sock.recv(65536)
+            if not data:
+                return
+            self.seen.append(data)
+            self.send(data)
+
+    def send(self, data):
+        self.sock.sendto(data, self.to)
+
+    def close(self):
+        self.sock.sendto(b"", self.sock.getsockname())
+        self._thread.join(PATIENCE_S)
+        self.sock.close()
+
+
+class Cluster:
+    """Replicas 1 to @count, each with a port of its own for clients; a Tap is before each."""
+
+    def __init__(self, stack, folder, count, workers=1, secrets=(SECRET, SECRET, SECRET), more=()):
+        keys = folder / "keys"
+        keys.write_text("sensor-1:%s\nsensor-2:%s\n" % (b"sesame".hex(), b"other".hex()))
+        keys.chmod(0o600)
+        ports = [free_port() for _ in range(count)]
+        self.taps = [stack.enter_context(contextlib.closing(Tap(port))) for port in ports]
+        self.controls = [str(folder / ("control%d" % n)) for n in range(count)]
+        self.proxies = []
+        for n in range(count):
+            secret = folder / ("secret%d" % n)
+            secret.write_text(secrets[n])
+            secret.chmod(0o600)
+            peers = [part for other in range(count) if other != n for part in
+                     ("--set", "cluster.peers=%d=127.0.0.1:%d" % (other + 1, self.taps[other].port))]
+            self.proxies.append(Proxy(
+                "--listen", "coaps://127.0.0.1:0", "--set", "tls.psk-file=%s" % keys,
+                "--set", "tls.cid-bytes=8", "--set", "proxy.workers=%d" % workers,
+                "--set", "cluster.secret-file=%s" % secret, "--set", "cluster.number=%d" % (n + 1),
+                "--set", "cluster.listen=127.0.0.1:%d" % ports[n],
+                "--set", "admin.socket=" + self.controls[n], *peers, *more, listen=("127.0.0.1",)))
+            stack.callback(self.proxies[-1].stop_cleanly)
+        self.origin = stack.enter_context(Origin(name="origin"))
+        self.options = Target("127.0.0.1", self.origin.port, ("seen",)).options("cri")
+
+    def address(self, n):
+        return ("127.0.0.1", self.proxies[n].port("coaps"))
+
+    def ctl(self, n, *command):
+        return subprocess.run([program("criproxyctl"), "-s", self.controls[n], "--json", *command],
+                              capture_output=True, text=True, timeout=4 * PATIENCE_S, check=False)
+
+    def count(self, n, name):
+        rows = [json.loads(line) for line in self.ctl(n, "stats").stdout.splitlines()]
+        return next(row["value"] for row in rows if row["name"] == name)
+
+    def must_count(self, n, name, value):
+        wait_until(lambda: self.count(n, name) == value,
+                   lambda: "%s is %d" % (name, self.count(n, name)))
+
+    def must_answer(self, client, n):
+        """By way of replica @n, and from the address to which the client has sent."""
+        client.to = self.address(n)
+        answer = client.ask(self.options, timeout_s=PATIENCE_S, times=1)
+        assert (answer.code_text, answer.payload) == ("2.05", b"origin")
+        assert client.answered_by[-1] == self.address(n)
+
+
+@pytest.fixture
+def cluster(tmp_path):
+    with contextlib.ExitStack() as stack:
+        yield lambda *arguments, **more: Cluster(stack, tmp_path, *arguments, **more)
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_a_datagram_that_was_led_astray(cluster, workers):
+    """SEC-1: whichever replica gets it, the one with the session answers, without a handshake, and
+    the client hears it from where it has sent to."""
+    replicas = cluster(3, workers=workers)
+    with contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(CidSession(replicas.address(0))) for _ in range(2 * workers)]
+        for client in clients:
+            for n in (0, 1, 2, 2, 0, 1):
+                replicas.must_answer(client, n)
+            assert client.peer_cid[1] == 1 and client.handshakes == 1
+            assert len(client.sent) == 6
+        asked = 6 * len(clients)
+        assert len(replicas.origin.requests) == asked
+        replicas.must_count(0, "peers_taken", asked * 2 // 3)
+        for n in (1, 2):
+            replicas.must_count(n, "peers_passed", asked // 3)
+            replicas.must_count(n, "peers_answers", asked // 3)
+            assert replicas.count(n, "sessions") == 0
+            assert replicas.count(n, "records_dropped") == 0
+
+
+def test_it_is_passed_on_once(cluster):
+    """SEC-1: an id that no replica has goes to the one with its number, and ends there."""
+    replicas = cluster(2)
+    with CidSession(replicas.address(0)) as client:
+        replicas.must_answer(client, 0)
+        client.peer_cid = client.peer_cid[:3] + bytes(5)
+        for n in (0, 1):
+            client.to = replicas.address(n)
+            with pytest.raises(TimeoutError):
+                client.ask(replicas.options, timeout_s=0.2, times=1)
+        replicas.must_count(0, "peers_refused_no_session", 1)
+        assert replicas.count(0, "peers_passed") == 0
+        replicas.must_count(0, "records_dropped", 1)
+        replicas.must_count(1, "peers_passed", 1)
+        assert len(replicas.taps[0].seen) == 1 and not replicas.taps[1].seen
+
+
+def test_what_comes_from_anybody(cluster):
+    """SEC-1, cluster.listen: damaged, short, foreign, misdirected and repeated datagrams are counted and
+    dropped; nothing is answered, and the session goes on."""
+    replicas = cluster(2)
+    with CidSession(replicas.address(0)) as client:
+        replicas.must_answer(client, 1)
+        (good,) = replicas.taps[0].seen
+        (answer,) = replicas.taps[1].seen
+        assert good[:1] == MAGIC_BYTES and good[OVERHEAD - 16:-16] == client.sent[-1]
+        assert len(answer) - OVERHEAD < 2 * (len(good) - OVERHEAD)
+        for reason, data in (("replayed", good), ("misdirected", answer), ("malformed", good[:93]),
+                             ("malformed", b"\x16" + good[1:]), ("malformed", bytes([0xc7])),
+                             ("forged", good[:-1]), ("forged", good[:-1] + bytes([good[-1] ^ 1])),
+                             ("forged", good[:20] + bytes([good[20] ^ 1]) + good[21:]),
+                             ("forged", MAGIC_BYTES + os.urandom(200))):
+            before = replicas.count(0, "peers_refused_" + reason)
+            replicas.taps[0].send(data)
+            replicas.must_count(0, "peers_refused_" + reason, before + 1)
+        replicas.must_answer(client, 1)
+        replicas.must_answer(client, 0)
+        assert len(replicas.taps[1].seen) == 2 and client.handshakes == 1
+        assert len(replicas.origin.requests) == 3
+
+
+def test_another_secret(cluster):
+    """SEC-1: without the same secret a datagram is not passed on to any effect."""
+    replicas = cluster(2, secrets=(SECRET, "4b" * 32))
+    with CidSession(replicas.address(0)) as client:
+        replicas.must_answer(client, 0)
+        client.to = replicas.address(1)
+        with pytest.raises(TimeoutError):
+            client.ask(replicas.options, timeout_s=0.2, times=1)
+        replicas.must_count(0, "peers_refused_forged", 1)
+
+
+def test_an_address_still_has_to_be_proved(cluster):
+    """AMP-3 by way of another replica: a new address gets only what answers its datagram."""
+    replicas = cluster(2, more=("--set", "policy.echo-exempt=none"))
+    with CidSession(replicas.address(0)) as client:
+        replicas.must_answer(client, 0)
+        replicas.must_answer(client, 1)  # the same address
+        client.sock.close()
+        client.sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        client.sock.bind(("127.0.0.1", 0))
+        answer = client.ask(replicas.options, b"changed", method=3, timeout_s=PATIENCE_S, times=1)
+        assert answer.code_text == "4.01"
+        (value,) = answer.values(252)
+        answer = client.ask([*replicas.options, (252, value)], b"changed", method=3,
+                            timeout_s=PATIENCE_S, times=1)
+        assert answer.code_text == "2.05" and client.answered_by[-1] == replicas.address(1)
+        replicas.must_answer(client, 1)
+
+
+@pytest.mark.parametrize("keys, expected", [
+    (("cluster.number=1",), "it needs cluster.secret-file"),
+    (("cluster.peers=2",), "expected NUMBER=ADDRESS:PORT"),
+    (("cluster.peers=256=127.0.0.1:1",), "expected NUMBER=ADDRESS:PORT"),
+    (("cluster.peers=2=name:1",), "expected NUMBER=ADDRESS:PORT"),
+    (("cluster.number=2", "cluster.peers=2=127.0.0.1:1"), "another number for each replica"),
+    (("cluster.listen=127.0.0.1",), "expected ADDRESS:PORT"),
+])
+def test_what_the_configuration_may_say(keys, expected):
+    """Command line: what cluster.number needs, and how peers are written."""
+    done = run_criproxyd("--check-config", *[part for key in keys for part in ("--set", key)])
+    assert done.returncode == 2 and expected in done.stderr, done.stderr
