@@ -29,6 +29,8 @@ struct link_ops {
     /* NULL: there is nothing to bring up. */
     int (*connect)(struct link *link, struct link_handshakes *ret_handshakes);
     int (*renew)(struct link *link, uint32_t client, uint32_t *ret_endpoint);
+    /* NULL: there is nothing to open anew. */
+    int (*reopen)(struct link *link, uint32_t client, uint64_t since_ns);
     void (*send)(struct link *link, uint32_t client, uint32_t endpoint, const uint8_t *data,
                  size_t len);
     int (*wait)(struct link *link, uint64_t timeout_ns);
@@ -38,8 +40,9 @@ struct link_ops {
 
 struct link {
     const struct link_ops *ops;
-    uint64_t refused; /* messages that the system would not send */
-    uint64_t foreign; /* datagrams from elsewhere than the peer, ignored */
+    uint64_t refused;  /* messages that the system would not send */
+    uint64_t foreign;  /* datagrams from elsewhere than the peer, ignored */
+    uint64_t reopened; /* sessions that were begun anew */
 };
 
 enum link_kind {
@@ -92,6 +95,18 @@ static inline int link_connect(struct link *link, struct link_handshakes *ret_ha
 static inline int link_renew(struct link *link, uint32_t client, uint32_t *ret_endpoint)
 {
     return link->ops->renew(link, client, ret_endpoint);
+}
+
+/**
+ * Begin a new session of @p client, from a new endpoint, in place of the one that it has: the peer
+ * may have lost it. What is sent before it is up is lost. Nothing where the session has been begun
+ * after @p since_ns, too many handshakes are under way, or over other transports than DTLS.
+ *
+ * @return 0 or -errno.
+ */
+static inline int link_reopen(struct link *link, uint32_t client, uint64_t since_ns)
+{
+    return link->ops->reopen == NULL ? 0 : link->ops->reopen(link, client, since_ns);
 }
 
 /** Queue one message; link_wait() sends. */

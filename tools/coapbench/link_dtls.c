@@ -51,6 +51,7 @@ struct dtls_link {
     uint32_t count;
     struct session *shaking[AT_ONCE];
     struct link_handshakes *result; /* while connecting */
+    uint64_t tick_ns;               /* when timers of handshakes were looked at */
     link_message_fn on_message;
     void *on_message_context;
 };
@@ -308,12 +309,32 @@ static int renew(struct link *link, uint32_t client, uint32_t *ret_endpoint)
     return 0;
 }
 
+/* With the ticket that it has; its place among the handshakes is the first that is free. */
+static int reopen(struct link *link, uint32_t client, uint64_t since_ns)
+{
+    struct dtls_link *dtls = of_link(link);
+    struct session *session = &dtls->sessions[client];
+
+    bool is_new = session->state != SESSION_NONE && session->since_ns > since_ns;
+
+    for (unsigned i = 0; i < AT_ONCE && !is_new && session->state != SESSION_SHAKING; i++) {
+        if (dtls->shaking[i] == NULL) {
+            link->reopened++;
+            return start(session, i);
+        }
+    }
+    return 0;
+}
+
 static void send_message(struct link *link, uint32_t client, uint32_t endpoint, const uint8_t *data,
                          size_t len)
 {
     struct session *session = &of_link(link)->sessions[client];
 
     (void)endpoint;
+    if (session->state == SESSION_SHAKING) {
+        return; /* lost: it is sent again */
+    }
     if (session->state != SESSION_UP || SSL_write(session->ssl, data, (int)len) <= 0) {
         link->refused++;
         ERR_clear_error();
@@ -331,6 +352,10 @@ static int deliver_messages(struct link *link, link_message_fn on_message, void 
 
     dtls->on_message = on_message;
     dtls->on_message_context = context;
+    if (clock_now_ns() - dtls->tick_ns > NS_PER_MS_TICK) {
+        dtls->tick_ns = clock_now_ns();
+        on_time(dtls, dtls->tick_ns);
+    }
     return link_deliver(dtls->below, on_datagram, dtls);
 }
 
@@ -350,7 +375,7 @@ static void close_link(struct link *link)
 }
 
 static const struct link_ops dtls_ops = {
-    connect_all, renew, send_message, wait_for_messages, deliver_messages, close_link};
+    connect_all, renew, reopen, send_message, wait_for_messages, deliver_messages, close_link};
 
 int link_open_dtls(const struct link_options *options, struct link **ret_link)
 {

@@ -197,7 +197,7 @@ static void close_link(struct link *link)
 }
 
 static const struct link_ops udp_ops = {
-    NULL, renew, send_message, wait_for_messages, deliver_messages, close_link};
+    NULL, renew, NULL, send_message, wait_for_messages, deliver_messages, close_link};
 
 void link_raise_descriptor_limit(void)
 {

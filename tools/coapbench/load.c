@@ -97,6 +97,9 @@ static void on_timer(void *context, uint32_t number)
         request->timeout_ns *= 2;
         load->result.counters.retransmitted++;
         load_set_timer(load, number, request->timeout_ns);
+        if (load->options->reconnect > 0 && request->retransmits >= load->options->reconnect) {
+            load->error = link_reopen(load->link, request->client, request->started_ns);
+        }
         request_transmit(load, request);
     }
 }
@@ -257,6 +260,7 @@ static int run_loop(struct load *load)
     load->result.total_ns = clock_now_ns() - load->start_ns;
     load->result.counters.refused = load->link->refused;
     load->result.counters.foreign = load->link->foreign;
+    load->result.counters.reopened = load->link->reopened;
     return 0;
 }
 

@@ -49,7 +49,8 @@ struct load_options {
     uint64_t timeout_ns; /* of a NON request, and of an acknowledged CON request */
     uint64_t ack_timeout_ns;
     unsigned max_retransmit;
-    uint32_t paths; /* different resources; 0: every request has its own */
+    unsigned reconnect; /* retransmissions after which a client opens a new session; 0: never */
+    uint32_t paths;     /* different resources; 0: every request has its own */
     char path[FORM_PATH_MAX];
     unsigned weights[LOAD_METHODS]; /* by method code */
     unsigned weight_sum;
@@ -98,6 +99,7 @@ struct load_counters {
     uint64_t malformed;
     uint64_t overrun; /* open loop: requests not sent because too many were in flight */
     uint64_t refused, foreign;
+    uint64_t reopened;                            /* sessions, for want of an answer */
     struct load_reason reasons[LOAD_REASONS_MAX]; /* diagnostic texts of 4.xx and 5.xx */
     unsigned reason_count;
 };

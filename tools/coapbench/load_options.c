@@ -36,6 +36,7 @@ enum {
     OPT_TIMEOUT,
     OPT_ACK_TIMEOUT,
     OPT_MAX_RETRANSMIT,
+    OPT_RECONNECT,
     OPT_PATHS,
     OPT_PATH,
     OPT_METHODS,
@@ -75,6 +76,7 @@ static const struct option long_options[] = {
     {"timeout", required_argument, NULL, OPT_TIMEOUT},
     {"ack-timeout", required_argument, NULL, OPT_ACK_TIMEOUT},
     {"max-retransmit", required_argument, NULL, OPT_MAX_RETRANSMIT},
+    {"reconnect", required_argument, NULL, OPT_RECONNECT},
     {"paths", required_argument, NULL, OPT_PATHS},
     {"path", required_argument, NULL, OPT_PATH},
     {"methods", required_argument, NULL, OPT_METHODS},
@@ -113,6 +115,7 @@ static void print_usage(void)
          "  --scheme SCHEME          coap, coaps, coap+tcp or coaps+tcp (coap)\n"
          "  --psk IDENTITY:KEY       for coaps and coaps+tcp; the key as text\n"
          "  --suites LIST            cipher suites, OpenSSL's names (PSK-AES128-CCM8)\n"
+         "  --reconnect N            a new session after N retransmissions without an answer (0)\n"
          "  --resume                 open all sessions a second time, with their tickets\n"
          "  --hold                   send nothing, print \"holding\" when all are open\n"
          "closed loop:\n"
@@ -355,6 +358,8 @@ static int set_count(struct load_options *options, int option, const char *text)
         return set_number(1, UINT64_MAX, &options->count, "count", text);
     case OPT_MAX_RETRANSMIT:
         return set_u32(0, 20, &options->max_retransmit, "max-retransmit", text);
+    case OPT_RECONNECT:
+        return set_u32(0, 20, &options->reconnect, "reconnect", text);
     case OPT_PATHS:
         return set_u32(0, UINT32_MAX, &options->paths, "paths", text);
     case OPT_TOKEN:

@@ -153,6 +153,9 @@ void report_text(const struct load_options *options, const struct load_result *r
                ", not from the peer %" PRIu64 "\n",
                counters->overrun, counters->refused, counters->foreign);
     }
+    if (options->reconnect > 0) {
+        printf("reopened   %" PRIu64 " sessions\n", counters->reopened);
+    }
     if (options->has_format) {
         printf("payload    content-format %u, %s\n", options->format, format_name(options->format));
     }
@@ -183,10 +186,11 @@ static void json_counters(const struct load_counters *counters)
     }
     printf("},\"wrong\":%" PRIu64 ",\"wrong_client\":%" PRIu64 ",\"wrong_mid\":%" PRIu64
            ",\"unknown\":%" PRIu64 ",\"late\":%" PRIu64 ",\"malformed\":%" PRIu64
-           ",\"overrun\":%" PRIu64 ",\"refused\":%" PRIu64 ",\"foreign\":%" PRIu64 ",\"codes\":{",
+           ",\"overrun\":%" PRIu64 ",\"refused\":%" PRIu64 ",\"foreign\":%" PRIu64
+           ",\"reopened\":%" PRIu64 ",\"codes\":{",
            load_wrong(counters), counters->wrong_client, counters->wrong_mid, counters->unknown,
            counters->late, counters->malformed, counters->overrun, counters->refused,
-           counters->foreign);
+           counters->foreign, counters->reopened);
     for (unsigned i = 0; i < 256; i++) {
         if (counters->codes[i] > 0) {
             printf("%s\"%u.%02u\":%" PRIu64, comma, WIRE_CODE_CLASS(i), WIRE_CODE_DETAIL(i),
