@@ -61,7 +61,7 @@ EXPECTED = {
     ],
     MICROCONTROLLERS: [],
     ROUTER: [r"^$"],
-    SCALING: [r"requests"],
+    SCALING: [r"requests", r"^$"],
     WEB: [
         r"^\d{10}$",
         r"^201\na note\n204\n$",
@@ -99,6 +99,11 @@ SHOWN = {
         ("tests/packaging/packages.sh", "on systemctl stop criproxyd"),
     "sudo systemctl enable --now criproxyd-coaps.socket":
         ("tests/packaging/packages.sh", "on systemctl enable --now criproxyd-coaps.socket"),
+    "docs/examples/replicas/balance.sh nftables 192.0.2.1 198.51.100.11 198.51.100.12 198.51.100.13":
+        ("bench/replica_net.py", 'what = ("nftables", ADDRESS)'),
+    "docs/examples/replicas/balance.sh nginx docs/examples/replicas/nginx.conf 198.51.100.11 "
+    "198.51.100.12 198.51.100.13": ("bench/replica_net.py", 'what = ("nginx", configuration)'),
+    "docs/examples/replicas/nginx-return.sh": ("bench/replica_net.py", '"nginx-return.sh"'),
     "docker compose up --build --detach proxy origin": ("tests/packaging/image.sh", "lab of compose.yaml"),
     "docker compose run --rm client": ("tests/packaging/image.sh", "lab of compose.yaml"),
     "docker compose run --rm client sh": ("tests/packaging/image.sh", "lab of compose.yaml"),

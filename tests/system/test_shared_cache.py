@@ -261,6 +261,25 @@ def test_a_change_during_a_slow_fetch(redis, start):
             assert get(proxy, at(origin)).payload == b"two"
 
 
+def test_each_replica_asks_once(redis, start):
+    """Issue 20, item 1: equal requests at two replicas, at the same time, are at most one for each."""
+    resource = SlowGets()
+    with Origin(handler=resource) as origin, contextlib.ExitStack() as stack:
+        proxies = [start(redis.uri) for _ in range(2)]
+        clients = [stack.enter_context(proxy.client()) for proxy in proxies for _ in range(6)]
+        asked = [(client, client.make(at(origin).options("cri"))) for client in clients]
+        for client, request in asked:
+            client.send(request.encode())
+        origin.wait_for(len(proxies))
+        for proxy in proxies:
+            wait_for(proxy, "requests_coalesced", 5)
+        for _ in proxies:
+            resource.release(origin)
+        for client, request in asked:
+            assert client.response_to(request).payload == b"one"
+        assert len(origin.requests) == len(proxies)
+
+
 def test_a_server_that_stops_and_comes_back_empty(redis, start, origin):
     """Issue 20, item 1: without it all goes on; what was kept before it came back is dropped."""
     first, second = start(redis.uri), start(redis.uri)
