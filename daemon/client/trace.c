@@ -4,15 +4,10 @@
 #include "base/escape.h"
 #include "base/log.h"
 #include "client/side.h"
-#include "coap/media.h"
 #include "coap/method.h"
-#include "coap/option.h"
 #include "context/capture.h"
 #include "context/faults.h"
-#include "fetch/make.h"
 
-#include <cri/diag.h>
-#include <cri/uri.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -20,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+<<<<<<< HEAD
 /* --- describe ----------------------------------------------------------- */
 
 /* Longest piece of an option's value that is shown. */
@@ -154,6 +150,8 @@ const char *describe_options(const uint8_t *datagram, size_t len, char *text, si
     return text;
 }
 
+=======
+>>>>>>> 23b3eb6a (admin: lists and the trace as JSON over HTTP)
 /* --- access log --------------------------------------------------------- */
 
 /*
@@ -249,7 +247,7 @@ static void add_way(struct line *line, const struct access_record *record, enum 
     bool was_looked_up = fetch != NULL || record->cache != CACHE_ANSWER_OFF;
 
     if (field == ACCESS_form) {
-        add(line, "form=%s", target_form_name(record->target->form));
+        add(line, "form=%s", describe_form(record->target->form));
     } else if (field == ACCESS_target) {
         add(line, "target=%s", describe_target(record->target, target, sizeof(target)));
     } else if (field == ACCESS_cache && was_looked_up) {
@@ -434,38 +432,119 @@ void trace_remove_tap(struct client_side *side, uint64_t id)
 
 void trace_clear(struct client_side *side)
 {
+    timer_cancel(&side->context.wheel, &side->tracer.tell_lost);
     free(side->context.events);
     side->context.events = NULL;
     side->context.trace = false;
     side->tracer = (struct tracer){.to_log = false};
 }
 
-static bool trace_matches(const struct trace_tap *tap, const struct trace_view *view)
+/* For how long a reader may not know of what it did not get. */
+#define TELL_LOST_MS 1000u
+
+static void on_tell_lost(void *context, struct timer *timer, uint64_t now_ms);
+
+static void trace_lost(struct client_side *side, struct trace_tap *tap)
 {
-    return strncmp(view->client, tap->client, strlen(tap->client)) == 0 &&
-           strstr(view->target, tap->target) != NULL &&
-           (tap->reason[0] == '\0' || strcmp(view->reason, tap->reason) == 0) &&
-           strstr(view->identity, tap->identity) != NULL;
+    tap->lost++;
+    if (!timer_is_set(&side->tracer.tell_lost)) {
+        timer_set(&side->context.wheel, &side->tracer.tell_lost,
+                  context_now_ms(&side->context) + TELL_LOST_MS, on_tell_lost);
+    }
 }
 
-/* To all readers, with the fields that every request has. */
-static void give(const struct client_side *side, struct log_block *block, const struct leg *leg,
-                 struct trace_view *view)
+static void on_tell_lost(void *context, struct timer *timer, uint64_t now_ms)
 {
+    struct client_side *side = context;
+    const struct trace_view nothing = {.text = NULL};
+    bool is_left = false;
+    for (unsigned i = 0; i < TRACE_TAPS_MAX; i++) {
+        struct trace_tap *tap = &side->tracer.taps[i];
+        struct trace_view view = nothing;
+        view.lost = tap->lost;
+        if (tap->id == 0 || tap->lost == 0) {
+            continue;
+        }
+        if (tap->emit(tap->context, tap->id, &view)) {
+            tap->lost = 0;
+        } else {
+            is_left = true; /* it has not room even for that now */
+        }
+    }
+    if (is_left) {
+        timer_set(&side->context.wheel, timer, now_ms + TELL_LOST_MS, on_tell_lost);
+    }
+}
+
+/* Formats no more than the filters of the reader ask for. */
+static bool trace_matches(const struct trace_tap *tap, const struct leg *leg, enum reason reason,
+                          const struct target *target)
+{
+    char client[CLIENT_TEXT_MAX], identity[IDENTITY_TEXT_MAX] = "", uri[TARGET_TEXT_MAX] = "";
+    if (tap->reason[0] != '\0' && strcmp(reason_row(reason)->name, tap->reason) != 0) {
+        return false;
+    }
+    if (tap->client[0] != '\0' &&
+        strncmp(client_text(leg, client), tap->client, strlen(tap->client)) != 0) {
+        return false;
+    }
+    if (tap->identity[0] != '\0' && identity_is_known(leg->asker.identity)) {
+        (void)identity_format(leg->asker.identity, identity);
+    }
+    if (tap->target[0] != '\0' && target != NULL) {
+        (void)target_format(target, uri, sizeof(uri));
+    }
+    return strstr(identity, tap->identity) != NULL && strstr(uri, tap->target) != NULL;
+}
+
+/* Who wants a request, before a word of it is written: a bit for each reader, and one for the log.
+ */
+#define TRACE_LOG_BIT (1u << TRACE_TAPS_MAX)
+
+static unsigned trace_wanted(struct client_side *side, const struct leg *leg, enum reason reason,
+                             const struct target *target)
+{
+    uint64_t now_ms = context_now_ms(&side->context);
+    unsigned wanted = side->tracer.to_log ? TRACE_LOG_BIT : 0;
+    for (unsigned i = 0; i < TRACE_TAPS_MAX; i++) {
+        struct trace_tap *tap = &side->tracer.taps[i];
+        if (tap->id == 0 || !trace_matches(tap, leg, reason, target)) {
+            continue;
+        }
+        if (!rate_has(&tap->given, tap->per_s, now_ms)) {
+            trace_lost(side, tap);
+            continue;
+        }
+        rate_take(&tap->given);
+        wanted |= 1u << i;
+    }
+    return wanted;
+}
+
+/* To all readers that want it, with the fields that every request has. */
+static void give(struct client_side *side, struct log_block *block, const struct leg *leg,
+                 struct trace_view *view, unsigned wanted)
+{
+    struct tracer *tracer = &side->tracer;
     if (identity_is_known(leg->asker.identity)) {
         (void)identity_format(leg->asker.identity, view->identity);
     }
     view->rule = leg->asker.rule != NULL ? leg->asker.rule : "";
-    const struct tracer *tracer = &side->tracer;
     view->text = block->text;
     view->text_len = block->len;
     for (unsigned i = 0; i < TRACE_TAPS_MAX; i++) {
-        const struct trace_tap *tap = &tracer->taps[i];
-        if (tap->id != 0 && trace_matches(tap, view)) {
-            tap->emit(tap->context, tap->id, view);
+        struct trace_tap *tap = &tracer->taps[i];
+        if ((wanted & 1u << i) == 0) {
+            continue;
+        }
+        view->lost = tap->lost;
+        if (tap->emit(tap->context, tap->id, view)) {
+            tap->lost = 0;
+        } else {
+            trace_lost(side, tap);
         }
     }
-    if (tracer->to_log) {
+    if ((wanted & TRACE_LOG_BIT) != 0) {
         log_block_write(block);
     }
 }
@@ -504,7 +583,7 @@ static void add_events(const struct client_side *side, const struct request *req
 static void add_target(struct log_block *block, const struct target *target, const char *uri)
 {
     char text[TARGET_TEXT_MAX];
-    log_block_line(block, "  named by   %s", target_form_name(target->form));
+    log_block_line(block, "  named by   %s", describe_form(target->form));
     log_block_line(block, "  target     %s", uri);
     log_block_line(block, "  CRI        %s", describe_cri(target, text, sizeof(text)));
 }
@@ -521,11 +600,15 @@ static void trace_block(struct client_side *side, const struct request *request,
     char text[TARGET_TEXT_MAX], address[ADDRESS_TEXT_MAX], client[CLIENT_TEXT_MAX];
     char target_text[TARGET_TEXT_MAX];
     const struct target *target = &request->fetch->target;
+    unsigned wanted = trace_wanted(side, &request->leg, reason, target);
+    if (wanted == 0) {
+        return;
+    }
     struct trace_view view = {.client = client_text(&request->leg, client),
                               .target = target_format(target, target_text, sizeof(target_text)),
                               .reason = reason_row(reason)->name,
                               .method = method_name(request->fetch->sending.datagram[1]),
-                              .form = target_form_name(target->form),
+                              .form = describe_form(target->form),
                               .cache = cache_answer_name(answer_of_cache(request)),
                               .route = request->fetch->hop.route,
                               .exchange = request->trail.id,
@@ -565,13 +648,17 @@ static void trace_block(struct client_side *side, const struct request *request,
     add_events(side, request, &block);
     log_block_line(&block, "  outcome    %s %s after %" PRIu64 ".%03u ms", view.reason, view.code,
                    view.us / 1000, (unsigned)(view.us % 1000));
-    give(side, &block, leg, &view);
+    give(side, &block, leg, &view, wanted);
 }
 
 void trace_delivered(struct client_side *side, const struct request *request)
 {
     struct log_block block;
     char client[CLIENT_TEXT_MAX];
+    unsigned wanted = trace_wanted(side, &request->leg, request->reason, NULL);
+    if (wanted == 0) {
+        return;
+    }
     struct trace_view view = {.client = client_text(&request->leg, client),
                               .target = "",
                               .reason = reason_row(request->reason)->name,
@@ -582,7 +669,7 @@ void trace_delivered(struct client_side *side, const struct request *request)
     log_block_line(&block, "request %" PRIu64 " from %s: its separate answer", request->trail.id,
                    client);
     add_events(side, request, &block);
-    give(side, &block, leg, &view);
+    give(side, &block, leg, &view, wanted);
 }
 
 void trace_fault(struct client_side *side, const struct address *client, bool is_from,
@@ -591,6 +678,10 @@ void trace_fault(struct client_side *side, const struct address *client, bool is
     const struct leg leg = {.asker = {.path = {.remote = *client}}};
     struct log_block block;
     char text[CLIENT_TEXT_MAX], kinds[128];
+    unsigned wanted = trace_wanted(side, &leg, REASON_fault, NULL);
+    if (wanted == 0) {
+        return;
+    }
     struct trace_view view = {.client = client_text(&leg, text),
                               .target = "",
                               .reason = reason_row(REASON_fault)->name,
@@ -601,7 +692,7 @@ void trace_fault(struct client_side *side, const struct address *client, bool is
     log_block_line(&block, "fault %s: message %s %s: %s", faults_name(&side->context, plan->number),
                    is_from ? "from" : "to", text,
                    fault_kinds_format(plan->kinds, kinds, sizeof(kinds)));
-    give(side, &block, &leg, &view);
+    give(side, &block, &leg, &view, wanted);
 }
 
 void trace_count(struct client_side *side, const struct leg *leg, enum reason reason, uint8_t code,
@@ -697,12 +788,16 @@ static void trace_short_block(struct client_side *side, const struct access_reco
     const struct leg *leg = record->leg;
     struct log_block block;
     char client[CLIENT_TEXT_MAX], why[2 * PROBLEM_TEXT_MAX], uri[TARGET_TEXT_MAX] = "";
-    struct trace_view view = {
-        .client = client_text(leg, client),
-        .target = uri,
-        .reason = reason_row(record->reason)->name,
-        .method = method_name(request->code),
-        .form = record->target != NULL ? target_form_name(record->target->form) : ""};
+    unsigned wanted = trace_wanted(side, leg, record->reason, record->target);
+    if (wanted == 0) {
+        return;
+    }
+    struct trace_view view = {.client = client_text(leg, client),
+                              .target = uri,
+                              .reason = reason_row(record->reason)->name,
+                              .method = method_name(request->code),
+                              .form = record->target != NULL ? describe_form(record->target->form)
+                                                             : ""};
     log_block_init(&block);
     (void)code_text(record->code, view.code);
     log_block_line(&block, "request from %s: %s %s", client, type_name(leg->confirmable),
@@ -716,7 +811,7 @@ static void trace_short_block(struct client_side *side, const struct access_reco
     log_block_line(&block, "  outcome    %s %s%s%s", view.reason, view.code,
                    record->why[0] != '\0' ? ": " : "",
                    escape_text(why, sizeof(why), record->why, strlen(record->why)));
-    give(side, &block, leg, &view);
+    give(side, &block, leg, &view, wanted);
 }
 
 static void trace_hit_block(struct client_side *side, const struct leg *leg,
@@ -725,11 +820,15 @@ static void trace_hit_block(struct client_side *side, const struct leg *leg,
 {
     struct log_block block;
     char target_text[TARGET_TEXT_MAX], client[CLIENT_TEXT_MAX];
+    unsigned wanted = trace_wanted(side, leg, REASON_cached, target);
+    if (wanted == 0) {
+        return;
+    }
     struct trace_view view = {.client = client_text(leg, client),
                               .target = target_format(target, target_text, sizeof(target_text)),
                               .reason = reason_row(REASON_cached)->name,
                               .method = method_name(request->code),
-                              .form = target_form_name(target->form),
+                              .form = describe_form(target->form),
                               .cache = cache_answer_name(CACHE_ANSWER_HIT)};
     log_block_init(&block);
     (void)code_text(code, view.code);
@@ -739,7 +838,7 @@ static void trace_hit_block(struct client_side *side, const struct leg *leg,
     log_block_line(&block, "  rule       %s", rule_text(leg));
     log_block_line(&block, "  cache      %s", cache_answer_name(CACHE_ANSWER_HIT));
     log_block_line(&block, "  outcome    %s %s", view.reason, view.code);
-    give(side, &block, leg, &view);
+    give(side, &block, leg, &view, wanted);
 }
 
 void trace_hit(struct client_side *side, const struct leg *leg, const struct target *target,

@@ -9,6 +9,8 @@
 #ifndef CRIPROXY_TRACE_H
 #define CRIPROXY_TRACE_H
 
+#include "base/rate.h"
+#include "base/timer.h"
 #include "client/request.h"
 #include "coap/message.h"
 #include "coap/reason.h"
@@ -32,23 +34,32 @@ struct trace_view {
     const struct address *origin;             /* NULL: it was sent nowhere */
     uint64_t exchange;                        /* its number; 0: it became none */
     uint64_t us;                              /* how long it took, from its beginning */
-    const char *text;                         /* the block, lines with their ends */
+    const char *text; /* the block, lines with their ends; NULL: no request, only `lost` */
     size_t text_len;
+    uint64_t lost; /* requests before it that this reader wanted, and did not get */
 };
 
-/* A reader of a live trace. The engine's thread calls emit, which must not block. */
+/*
+ * A reader of a live trace. The engine's thread calls emit, which must not block, and returns
+ * whether it has taken the request: else it is counted as lost. What is over the limit costs no
+ * more than the comparisons; of what was lost last the reader is told within a second.
+ */
 struct trace_tap {
     uint64_t id;                     /* 0: this slot is free */
     char client[TRACE_FILTER_MAX];   /* the client's address begins so; "": any */
     char target[TRACE_FILTER_MAX];   /* the target's URI has this in it; "": any */
     char reason[TRACE_FILTER_MAX];   /* name of the reason; "": any */
     char identity[TRACE_FILTER_MAX]; /* the identity has this in it; "": any */
-    void (*emit)(void *context, uint64_t id, const struct trace_view *view);
+    uint32_t per_s;                  /* requests in a second; 0: no limit */
+    bool (*emit)(void *context, uint64_t id, const struct trace_view *view);
     void *context;
+    struct rate given; /* of per_s, both the tracer's alone */
+    uint64_t lost;     /* since the reader was last told */
 };
 
 struct tracer {
     bool to_log;
+    struct timer tell_lost; /* set while a reader has to be told of what it did not get */
     struct trace_tap taps[TRACE_TAPS_MAX];
 };
 
@@ -122,6 +133,9 @@ const char *describe_target(const struct target *target, char *text, size_t capa
 
 /** The target as a CRI in diagnostic notation. */
 const char *describe_cri(const struct target *target, char *text, size_t capacity);
+
+/** In which way the target was named: "Proxy-Cri", "published", "none". Static text. */
+const char *describe_form(enum target_form form);
 
 /**
  * Options of an encoded message: `Uri-Host "h", Uri-Path "x", 65 h'01'`.

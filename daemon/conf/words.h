@@ -39,6 +39,11 @@
     X(OBSERVE_NOTIFICATIONS_NON, "non")                                                            \
     X(OBSERVE_NOTIFICATIONS_MIRROR, "mirror")
 
+#define CONFIG_WORDS_admin_page(X)                                                                 \
+    X(ADMIN_PAGE_LOCAL, "local")                                                                   \
+    X(ADMIN_PAGE_YES, "yes")                                                                       \
+    X(ADMIN_PAGE_NO, "no")
+
 #define CONFIG_WORDS_log_level(X)                                                                  \
     X(LOG_LEVEL_ERROR, "error")                                                                    \
     X(LOG_LEVEL_WARNING, "warning")                                                                \
@@ -91,6 +96,7 @@ enum config_proxy_no_response { CONFIG_WORDS_proxy_no_response(CONFIG_WORD_ENUME
 enum config_resolve_prefer { CONFIG_WORDS_resolve_prefer(CONFIG_WORD_ENUMERATOR) };
 enum config_resolve_system { CONFIG_WORDS_resolve_system(CONFIG_WORD_ENUMERATOR) };
 enum config_observe_notifications { CONFIG_WORDS_observe_notifications(CONFIG_WORD_ENUMERATOR) };
+enum config_admin_page { CONFIG_WORDS_admin_page(CONFIG_WORD_ENUMERATOR) };
 enum config_log_level { CONFIG_WORDS_log_level(CONFIG_WORD_ENUMERATOR) };
 enum config_log_format { CONFIG_WORDS_log_format(CONFIG_WORD_ENUMERATOR) };
 enum config_log_access { CONFIG_WORDS_log_access(CONFIG_WORD_ENUMERATOR) };

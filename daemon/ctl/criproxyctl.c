@@ -27,7 +27,7 @@ static const struct command {
     const char *name, *arguments, *help;
     enum shape shape;
 } commands[] = {
-#define COMMAND(name, shape, level, arguments, help) {#name, arguments, help, SHAPE_##shape},
+#define COMMAND(name, shape, level, web, arguments, help) {#name, arguments, help, SHAPE_##shape},
 #include "ops/commands.def"
 #undef COMMAND
 };

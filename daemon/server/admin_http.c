@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Metrics, health and the page that draws the metrics over HTTP, on the main thread's loop. Reads
- * the workers' counters, which any thread may; never waits for a worker.
+ * Metrics, health, the page for browsers and its JSON interface over HTTP, on the main thread's
+ * loop. Reads the workers' counters, which any thread may; never waits for a worker.
  */
-#include "server/internal.h"
+#include "server/admin_api.h"
 
 #include "base/log.h"
 #include "conf/admin_listen.h"
@@ -22,7 +22,8 @@
 
 struct admin_http {
     struct http_server *http;
-    char *path; /* of a Unix socket, to be removed; or NULL */
+    char *path;    /* of a Unix socket, to be removed; or NULL */
+    bool is_local; /* only processes of this host reach it */
 };
 
 /* ---- what is told ---- */
@@ -66,22 +67,70 @@ static void give_page(struct http_answer *answer, const struct page_file *file)
     }
 }
 
+static void refuse(struct http_answer *answer, unsigned status)
+{
+    say(answer, status,
+        status == 400   ? "the query is malformed\n"
+        : status == 403 ? "this is not for pages of other sites\n"
+        : status == 404 ? "not found; " ADMIN_API "help lists the commands\n"
+        : status == 405 ? "not by this method\n"
+        : status == 421 ? "the host is not served: see admin.hosts\n"
+        : status == 503 ? "too many requests at a time\n"
+                        : "out of memory\n");
+}
+
+/* A link of another site may lead to the page, which cannot be put into a frame. */
+static bool is_link(const struct http_request *request)
+{
+    return request->origin == NULL && request->fetch_mode != NULL &&
+           strcmp(request->fetch_mode, "navigate") == 0 && strcmp(request->path, "/") == 0;
+}
+
+/* The page, its files, and the JSON interface. @p page NULL: it is that. */
+static void answer_browser(struct server *server, const struct http_request *request,
+                           const struct page_file *page, struct http_answer *answer)
+{
+    unsigned status = 0;
+
+    if (!admin_is_own_host(server_config(server), request->host)) {
+        status = 421;
+    } else if (!admin_is_own_page(request) && (page == NULL || !is_link(request))) {
+        status = 403;
+    } else if (page == NULL) {
+        status = admin_api_run(server, request, answer);
+    } else if (request->method != HTTP_GET && request->method != HTTP_HEAD) {
+        status = 405;
+    } else {
+        give_page(answer, page);
+    }
+    if (status != 0) {
+        refuse(answer, status);
+    }
+}
+
+static bool has_page(const struct server *server)
+{
+    enum config_admin_page page = server_config(server)->admin_page;
+
+    return page == ADMIN_PAGE_YES || (page == ADMIN_PAGE_LOCAL && server->http->is_local);
+}
+
 static void on_admin_request(void *context, const struct http_request *request,
                              struct http_answer *ret_answer)
 {
-    const struct server *server = context;
+    struct server *server = context;
     bool is_metrics = strcmp(request->path, "/metrics") == 0;
     bool is_health = strcmp(request->path, "/healthz") == 0;
     bool is_readiness = strcmp(request->path, "/readyz") == 0;
-    const struct page_file *page =
-        server_config(server)->admin_page ? page_find(request->path) : NULL;
+    bool is_api = strncmp(request->path, ADMIN_API, sizeof(ADMIN_API) - 1) == 0;
+    const struct page_file *page = page_find(request->path);
 
-    if (!is_metrics && !is_health && !is_readiness && page == NULL) {
+    if ((page != NULL || is_api) && has_page(server)) {
+        answer_browser(server, request, page, ret_answer);
+    } else if (!is_metrics && !is_health && !is_readiness) {
         say(ret_answer, 404, "not found: /metrics, /healthz, /readyz\n");
-    } else if (request->method == HTTP_OTHER) {
+    } else if (request->method != HTTP_GET && request->method != HTTP_HEAD) {
         say(ret_answer, 405, "GET or HEAD\n");
-    } else if (page != NULL) {
-        give_page(ret_answer, page);
     } else if (is_metrics) {
         ret_answer->type = PROMETHEUS_TYPE;
         ret_answer->status = write_metrics(server, ret_answer) ? 200 : 500;
@@ -147,6 +196,7 @@ int server_http_open(struct server *server)
     if (error == 0 && admin->path == NULL) {
         (void)bind_address_of(options.fd, &address);
     }
+    admin->is_local = admin->path != NULL || address_is_loopback(&address);
     if (error == 0) {
         error = http_serve(server->loop, &options, on_admin_request, server, &admin->http);
     }

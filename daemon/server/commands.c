@@ -25,6 +25,7 @@ typedef void (*command_fn)(struct control_client *client, const struct control_r
 struct command {
     const char *name, *arguments, *help;
     enum control_level level;
+    enum control_web web;
     command_fn run;
 };
 
@@ -535,7 +536,7 @@ static void run_cache(struct control_client *client, const struct control_reques
     if (!is_flush && strcmp(request->arguments[0], "lookup") != 0) {
         control_end(client, "expected lookup or flush");
     } else if (is_flush && client->level < CONTROL_OPERATE) {
-        control_end(client, CONTROL_NOT_ALLOWED);
+        control_end(client, client->way->not_allowed);
     } else if (is_pattern(client, request->arguments[1])) {
         list_for(client, is_flush ? inspect_cache_flush : inspect_cache, request->arguments[1],
                  NULL);
@@ -591,7 +592,7 @@ static void run_fault(struct control_client *client, const struct control_reques
     } else if (is_add ? request->argument_count < 3 : request->argument_count > most) {
         control_end(client, "expected add NAME KEY=VALUE..., list, or clear [NAME]");
     } else if (!is_list && client->level < CONTROL_OPERATE) {
-        control_end(client, CONTROL_NOT_ALLOWED);
+        control_end(client, client->way->not_allowed);
     } else if (!server_config(client->server)->lab_enabled) {
         control_end(client, "faults are for labs: lab.enabled = no");
     } else if (!join_parts(request, text, sizeof(text))) {
@@ -622,19 +623,38 @@ static bool is_reason(const char *name)
     return false;
 }
 
+#define TRACE_MOST_MAX 100000ul
+
+/* Requests in a second. NULL, or what is wrong. */
+static const char *take_most(const char *text, uint32_t *ret_per_s)
+{
+    size_t len = strspn(text, "0123456789");
+    unsigned long number = len > 0 && len < 7 ? strtoul(text, NULL, 10) : 0;
+
+    if (text[len] != '\0' || number < 1 || number > TRACE_MOST_MAX) {
+        return "most: expected 1 to 100000 requests in a second";
+    }
+    *ret_per_s = (uint32_t)number;
+    return NULL;
+}
+
 /* NULL, or what is wrong. */
 static const char *take_trace_argument(const char *argument, struct control_filter *filter)
 {
     const char *client = value_of(argument, "client"), *target = value_of(argument, "target");
     const char *reason = value_of(argument, "reason"), *identity = value_of(argument, "identity");
+    const char *most = value_of(argument, "most");
 
+    if (most != NULL) {
+        return take_most(most, &filter->per_s);
+    }
     if (client == NULL && target == NULL && reason == NULL && identity == NULL) {
-        return "expected client=ADDRESS, target=TEXT, reason=REASON or identity=TEXT";
+        return "expected client=ADDRESS, target=TEXT, reason=REASON, identity=TEXT or most=NUMBER";
     }
     if (client != NULL && !begins_an_address(client)) {
         return "client: expected an address, or how one begins, in lower case";
     }
-    if (reason != NULL && !is_reason(reason)) {
+    if (reason != NULL && reason[0] != '\0' && !is_reason(reason)) {
         return "reason: no such reason; see criproxyd(8)";
     }
     filter->client = client != NULL ? client : filter->client;
@@ -647,7 +667,8 @@ static const char *take_trace_argument(const char *argument, struct control_filt
 /* In any order. */
 static void run_trace(struct control_client *client, const struct control_request *request)
 {
-    struct control_filter filter = {.client = "", .target = "", .reason = "", .identity = ""};
+    struct control_filter filter = {
+        .client = "", .target = "", .reason = "", .identity = "", .per_s = 0};
 
     for (size_t i = 0; i < request->argument_count; i++) {
         const char *wrong = take_trace_argument(request->arguments[i], &filter);
@@ -706,8 +727,8 @@ static void run_messages(struct control_client *client, const struct control_req
 static void run_help(struct control_client *client, const struct control_request *request);
 
 static const struct command commands[] = {
-#define COMMAND(name, shape, level, arguments, help)                                               \
-    {#name, arguments, help, CONTROL_##level, run_##name},
+#define COMMAND(name, shape, level, web, arguments, help)                                          \
+    {#name, arguments, help, CONTROL_##level, WEB_##web, run_##name},
 #include "ops/commands.def"
 #undef COMMAND
 };
@@ -747,6 +768,16 @@ static void run_help(struct control_client *client, const struct control_request
     control_end(client, NULL);
 }
 
+enum control_web control_web_of(const char *name)
+{
+    for (size_t i = 0; i < COMMAND_COUNT; i++) {
+        if (is_named(&commands[i], name)) {
+            return commands[i].web;
+        }
+    }
+    return WEB_NO;
+}
+
 void control_run(struct control_client *client, const struct control_request *request)
 {
     for (size_t i = 0; i < COMMAND_COUNT; i++) {
@@ -755,7 +786,7 @@ void control_run(struct control_client *client, const struct control_request *re
             continue;
         }
         if (commands[i].level > client->level) {
-            control_end(client, CONTROL_NOT_ALLOWED);
+            control_end(client, client->way->not_allowed);
             return;
         }
         if (arguments_fit(commands[i].arguments, request->argument_count)) {

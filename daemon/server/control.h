@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Shared by server/control.c (the socket, lines in and out) and server/commands.c
- * (what each command does).
+ * The administration of a running proxy: server/control_socket.c (the socket of criproxyctl) and
+ * server/admin_api.c (HTTP) bring requests, server/commands.c says what each command does, and
+ * server/control.c makes the answers. Both get the same lines.
  *
- * A request is one JSON object on a line: {"command":"explain","argument1":"..."}.
+ * On the socket a request is one JSON object on a line: {"command":"explain","argument1":"..."}.
  * The answer is any number of lines with an object each, then {"end":"ok"}, or
  * {"end":"error","error":"..."}. Requests of one connection are answered in turn.
  */
@@ -15,7 +16,6 @@
 
 #define CONTROL_ARGUMENTS_MAX 16u
 
-struct conn;
 struct control_client;
 
 struct control_request {
@@ -31,31 +31,54 @@ enum control_level {
     CONTROL_OPERATE,
 };
 
-#define CONTROL_NOT_ALLOWED "not allowed: that takes root, or the group of admin.operate-group"
-
 /* ---- server/control.c ---- */
 
-struct control;
-struct conn;
 struct server;
 struct worker_ask;
 
-/* A connection to the control socket. */
+/* How an answer gets to its client. */
+struct control_way {
+    /* Queues bytes, copied. @return whether there is room for more; else control_drained() follows
+     */
+    bool (*send)(struct control_client *client, const char *data, size_t len);
+    /* The answer is over: @p last is its last line, @p error as in control_end(). May free it. */
+    void (*end)(struct control_client *client, const struct json_writer *last, const char *error);
+    /* What follows may take forever: the client has to be heard when it goes. */
+    void (*listen)(struct control_client *client);
+    /* Of its connection, still that; -1: it has none of its own. */
+    int (*descriptor)(const struct control_client *client);
+    const char *not_allowed; /* the error where the level is too low */
+};
+
+/* One that asks. The first member of what its way has of it. */
 struct control_client {
-    struct server *server;    /* outlives it */
-    enum control_level level; /* by the user and groups that the process had when it connected */
-    uint64_t id;              /* no other client of this process has it */
+    struct server *server; /* outlives it */
+    const struct control_way *way;
+    enum control_level level;
+    uint64_t id;  /* no other client of this process has it */
+    bool is_busy; /* a request is being answered; the way's to set, ended by control.c */
 
     /* Of control.c alone. */
-    struct control *control;
     struct control_client *next, **link;
-    struct conn *conn;
-    bool is_busy; /* a request is being answered */
     bool is_full; /* what was sent waits: no more for now */
     bool is_tracing, is_capturing;
     uint64_t lost;          /* blocks of the trace that there was no room for */
     struct worker_ask *ask; /* the next piece of a list, waiting for the client to read */
 };
+
+/** Prepares the caller's struct. Give to control_clear(). @p way is static. */
+void control_init(struct control_client *client, struct server *server,
+                  const struct control_way *way, enum control_level level);
+
+/** The client has gone: whatever it had asked for ends. The struct is the caller's. */
+void control_clear(struct control_client *client);
+
+/** What was sent has been taken: what waited for that goes on. May end the answer, and with it
+ * free the client. Errors are in the answer. */
+void control_drained(struct control_client *client);
+
+/** Ends the answer where it is one without an end of its own: a trace, a capture. */
+void control_stop(struct control_client *client);
 
 /**
  * Queues lines for the client; they are copied. Once too many wait to be sent, or without memory,
@@ -83,6 +106,7 @@ void control_list(struct control_client *client, const struct control_listing *l
 /* Which requests are traced, as in struct trace_tap; "": any. */
 struct control_filter {
     const char *client, *target, *reason, *identity;
+    uint32_t per_s; /* of each worker; 0: no limit */
 };
 
 /**
@@ -111,9 +135,21 @@ void control_fronts(struct control_client *client);
 
 /* ---- server/commands.c ---- */
 
+/* Over HTTP. */
+enum control_web {
+    WEB_NO,
+    WEB_GET,
+    WEB_EVENTS, /* GET, as a stream of events */
+    WEB_POST,   /* as it changes something */
+    WEB_BOTH,   /* GET where it shows something, and POST */
+};
+
+/** What may become of command @p name, borrowed, over HTTP. @return WEB_NO: there is none */
+enum control_web control_web_of(const char *name);
+
 /**
- * Runs the command; control_end() is called, now or later, also after an error. @p request is
- * borrowed for the call.
+ * Runs the command; control_end() is called, now or later, also after an error: the client may be
+ * gone after this call. @p request is borrowed for the call.
  */
 void control_run(struct control_client *client, const struct control_request *request);
 

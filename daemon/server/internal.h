@@ -76,6 +76,13 @@ struct restart {
     char output[4096]; /* with a NUL */
 };
 
+/* Those who ask, by whichever way; of server/control.c. */
+struct control_clients {
+    struct control_client *clients;
+    uint64_t last_id;
+    unsigned tracing_count, capturing_count;
+};
+
 struct server {
     const struct config_source *source;
     char **arguments;          /* of the command line; borrowed */
@@ -97,8 +104,9 @@ struct server {
     int signal_fd;
     int event_fd; /* a worker has drained or failed */
     struct watch *signal_watch, *event_watch;
-    struct admin_http *http;                 /* NULL: not configured */
-    struct control *control;                 /* likewise */
+    struct admin_http *http;               /* NULL: not configured */
+    struct control_socket *control_socket; /* likewise */
+    struct control_clients control;
     char reload_error[RELOAD_ERROR_MAX];     /* of the last reload: what was not done, and why */
     char restart_keys[RELOAD_ERROR_MAX / 2]; /* changed, but only a restart takes them over */
     uint64_t handovers_refused[HANDOVER_REFUSAL_COUNT];
@@ -165,7 +173,7 @@ void server_write_certificates(const struct server *server, FILE *out);
 int server_http_open(struct server *server);
 void server_http_close(struct server *server);
 
-/* ---- server/control.c ---- */
+/* ---- server/control_socket.c ---- */
 
 /** Listen for criproxyctl where admin.socket says, if it does. @return 0 or -errno */
 int server_control_open(struct server *server);
@@ -193,6 +201,8 @@ uint64_t server_restart_turn(struct server *server, uint64_t now_ms);
 
 /** The process ends: so does a trial. */
 void server_restart_cancel(struct server *server);
+
+/* ---- server/control.c ---- */
 
 /** Ends the answer to the client with the number @p id if it is still there. @p error as in
  * control_end(). */

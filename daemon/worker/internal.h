@@ -33,7 +33,6 @@ struct worker {
     pthread_mutex_t fence_lock;
     pthread_cond_t fence_passed;            /* waits by CLOCK_MONOTONIC */
     struct worker_tap taps[TRACE_TAPS_MAX]; /* the worker's thread's, as all about tracing but: */
-    uint64_t blocks_lost;
     atomic_uint blocks_under_way;
     struct worker_capture captures[CAPTURE_TAPS_MAX]; /* the worker's thread's, as the next */
     uint64_t lines_lost[CAPTURE_TAPS_MAX];

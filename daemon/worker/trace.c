@@ -66,17 +66,21 @@ static struct worker_block *make_block(struct worker *worker, const struct worke
     *block = (struct worker_block){.on_block = tap->on_block,
                                    .context = tap->context,
                                    .id = tap->id,
-                                   .lost = worker->blocks_lost,
+                                   .lost = view->lost,
+                                   .is_lost_alone = view->text == NULL,
                                    .worker = worker,
                                    .text_len = view->text_len};
-    copy_fields(block, view);
-    memcpy(block->text, view->text, view->text_len);
+    if (!block->is_lost_alone) {
+        copy_fields(block, view);
+        memcpy(block->text, view->text, view->text_len);
+    }
     block->text[view->text_len] = '\0';
     atomic_fetch_add_explicit(&worker->blocks_under_way, 1, memory_order_relaxed);
     return block;
 }
 
-static void on_trace(void *context, uint64_t id, const struct trace_view *view)
+/* False: the request is lost, and the reader will be told. */
+static bool on_trace(void *context, uint64_t id, const struct trace_view *view)
 {
     struct worker *worker = context;
     const struct worker_tap *tap = &worker->taps[0];
@@ -84,18 +88,13 @@ static void on_trace(void *context, uint64_t id, const struct trace_view *view)
     while (tap < &worker->taps[TRACE_TAPS_MAX] && tap->id != id) {
         tap++;
     }
-    if (tap == &worker->taps[TRACE_TAPS_MAX]) {
-        return;
-    }
-    struct worker_block *block = make_block(worker, tap, view);
-    if (block == NULL) {
-        worker->blocks_lost++;
-        return;
-    }
-    worker->blocks_lost = 0;
-    if (loop_post(tap->answer_to, block_task, block) != 0) {
+    struct worker_block *block =
+        tap == &worker->taps[TRACE_TAPS_MAX] ? NULL : make_block(worker, tap, view);
+    if (block != NULL && loop_post(tap->answer_to, block_task, block) != 0) {
         worker_block_free(block);
+        block = NULL;
     }
+    return block != NULL;
 }
 
 struct tap_task {
@@ -106,7 +105,8 @@ struct tap_task {
 static void tap_task(void *context)
 {
     struct tap_task task = *(struct tap_task *)context;
-    struct trace_tap tap = {.id = task.tap.id, .emit = on_trace, .context = task.worker};
+    struct trace_tap tap = {
+        .id = task.tap.id, .per_s = task.tap.per_s, .emit = on_trace, .context = task.worker};
 
     free(context);
     (void)snprintf(tap.client, sizeof(tap.client), "%s", task.tap.client);

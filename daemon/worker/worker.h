@@ -102,8 +102,9 @@ int worker_ask(struct worker *worker, struct worker_ask *ask);
 struct worker_block {
     void (*on_block)(struct worker_block *block);
     void *context;
-    uint64_t id;   /* the tracer's */
-    uint64_t lost; /* blocks before it that there was no room for */
+    uint64_t id;        /* the tracer's */
+    uint64_t lost;      /* requests before it that the reader wanted and did not get */
+    bool is_lost_alone; /* no request: all below this is empty */
     struct worker *worker;
     char client[128], target[512], reason[64], identity[IDENTITY_TEXT_MAX], code[8];
     char method[16], form[32], rule[128], route[128], cache[16]; /* "": not known */
@@ -118,7 +119,8 @@ struct worker_block {
 struct worker_tap {
     uint64_t id;
     char client[TRACE_FILTER_MAX], target[TRACE_FILTER_MAX];   /* as in struct trace_tap, */
-    char reason[TRACE_FILTER_MAX], identity[TRACE_FILTER_MAX]; /* all four */
+    char reason[TRACE_FILTER_MAX], identity[TRACE_FILTER_MAX]; /* all four, and the next */
+    uint32_t per_s;
     struct loop *answer_to;
     void (*on_block)(struct worker_block *block); /* in that loop */
     void *context;

@@ -42,13 +42,14 @@ static void list_all(void)
     }
 }
 
-static void on_trace(void *context, uint64_t id, const struct trace_view *view)
+static bool on_trace(void *context, uint64_t id, const struct trace_view *view)
 {
     (void)context;
     (void)id;
     for (size_t i = 0; i < view->text_len; i++) { /* nothing that a terminal acts on */
         assert_true(view->text[i] == '\n' || (view->text[i] >= ' ' && view->text[i] <= '~'));
     }
+    return true;
 }
 
 static void reload_any(void)

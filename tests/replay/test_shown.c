@@ -68,7 +68,7 @@ static void test_lines_of_explain(void **state)
 
 static unsigned blocks;
 
-static void on_trace(void *context, uint64_t id, const struct trace_view *view)
+static bool on_trace(void *context, uint64_t id, const struct trace_view *view)
 {
     (void)context;
     (void)id;
@@ -76,6 +76,7 @@ static void on_trace(void *context, uint64_t id, const struct trace_view *view)
     assert_not_forged(view->text, view->text_len);
     assert_not_forged(view->client, strlen(view->client));
     assert_not_forged(view->target, strlen(view->target));
+    return true;
 }
 
 static void test_lines_of_a_trace(void **state)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What administers a proxy, for the system tests: HTTP by hand, and a strict reader of metrics."""
 
+import json
 import re
 import socket
 
@@ -27,18 +28,85 @@ def read_all(sock):
         data += more
 
 
-def http(place, path, method="GET", more=""):
+def unchunk(data):
+    """The body of RFC 9112 section 7.1; it has to be whole."""
+    body = b""
+    while True:
+        size, _, data = data.partition(b"\r\n")
+        length = int(size, 16)
+        if length == 0:
+            assert data == b"\r\n", data
+            return body
+        body, data = body + data[:length], data[length + 2:]
+
+
+def http(place, path, method="GET", more="", host="localhost"):
     """Status, fields and body of one request."""
     with connect(place) as sock:
-        sock.sendall(("%s %s HTTP/1.1\r\nHost: proxy\r\nConnection: close\r\n%s\r\n"
-                      % (method, path, more)).encode())
+        sock.sendall(("%s %s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n%s\r\n"
+                      % (method, path, host, more)).encode())
         head, _, body = read_all(sock).partition(b"\r\n\r\n")
     status, *fields = head.decode("ascii").split("\r\n")
     fields = dict(field.split(": ", 1) for field in fields)
     match = re.fullmatch(r"HTTP/1\.1 (\d{3}) [A-Z][A-Za-z ]+", status)
-    if method != "HEAD":
+    if fields.get("Transfer-Encoding") == "chunked":
+        body = unchunk(body)
+    elif method != "HEAD":
         assert len(body) == int(fields["Content-Length"])
     return int(match[1]), fields, body.decode()
+
+
+class Events:
+    """A stream of events, as a browser reads it: (name, object) one after the other."""
+
+    def __init__(self, place, path):
+        self.sock = connect(place)
+        self.sock.sendall(("GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n" % path).encode())
+        self.data = b""
+        while b"\r\n\r\n" not in self.data:
+            self._read()
+        head, _, self.data = self.data.partition(b"\r\n\r\n")
+        assert b" 200 OK\r\n" in head and b"Content-Type: text/event-stream" in head, head
+        self.text = b""
+        self.comments = 0
+
+    def _read(self):
+        more = self.sock.recv(65536)
+        if not more:
+            raise EOFError
+        self.data += more
+
+    def _take_chunk(self):
+        while True:
+            size, end, rest = self.data.partition(b"\r\n")
+            if end and len(rest) >= int(size, 16) + 2:
+                self.text += rest[:int(size, 16)]
+                self.data = rest[int(size, 16) + 2:]
+                return int(size, 16)
+            self._read()
+
+    def next(self):
+        while True:
+            event, end, rest = self.text.partition(b"\n\n")
+            if end:
+                self.text = rest
+                lines = event.decode("ascii").split("\n")
+                if lines[0].startswith(":"):
+                    self.comments += 1
+                    continue
+                fields = dict(line.split(": ", 1) for line in lines)
+                return fields.get("event", "message"), json.loads(fields["data"])
+            if self._take_chunk() == 0:
+                raise EOFError
+
+    def close(self):
+        self.sock.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
 
 
 def http_place(proxy):

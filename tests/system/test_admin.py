@@ -157,7 +157,7 @@ def test_health_and_readiness(place):
     assert http(place, "/readyz?verbose")[0] == 200
     status, fields, body = http(place, "/metrics", method="HEAD")
     assert (status, body) == (200, "") and int(fields["Content-Length"]) > 1000
-    assert http(place, "/")[0] == 404
+    assert http(place, "/nothing")[0] == 404
     status, fields, _ = http(place, "/metrics", method="DELETE")
     assert status == 405 and fields["Allow"] == "GET, HEAD"
 

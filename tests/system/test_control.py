@@ -394,7 +394,7 @@ def test_the_command_line(path):
     assert "usage: criproxyctl" in ctl(path, status=2)
     assert "No such file or directory; is criproxyd running" in ctl(path, "status", status=1)
     for words in (("cache",), ("cache", "flush"), ("explain",), ("log-level",), ("status", "all"),
-                  ("trace", "client=1", "target=2", "reason=3", "identity=4", "target=5")):
+                  ("trace", "client=1", "target=2", "reason=3", "identity=4", "most=5", "target=6")):
         assert "criproxyctl: %s takes " % words[0] in ctl(path, *words, status=2)
     assert "usage: criproxyctl" in ctl(path, "--help")
     assert ctl(path, "--version").startswith("criproxyctl ")

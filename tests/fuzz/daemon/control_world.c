@@ -28,6 +28,10 @@ static struct world {
     struct fake_peer *client, *origin;
     http_answer_fn answer;
     void *answer_context;
+    struct http_stream *stream; /* of the request under way; NULL: it has none, or it has ended */
+    char *streamed;             /* what came by it, with a NUL; on the heap */
+    size_t streamed_len;
+    unsigned streamed_status;
     uint16_t mid;
     bool may_operate;
 } world;
@@ -185,6 +189,53 @@ void http_close(struct http_server *server)
     (void)server;
 }
 
+/* One at a time, whose reader never takes anything before the answer is over. */
+struct http_stream {
+    const struct http_stream_handler *handler;
+    void *context;
+    bool has_begun, is_full;
+};
+
+struct http_stream *http_stream_open(const struct http_request *request,
+                                     const struct http_stream_handler *handler, void *context)
+{
+    (void)request;
+    assert(world.stream == NULL);
+    world.stream = calloc(1, sizeof(struct http_stream));
+    assert(world.stream != NULL);
+    world.stream->handler = handler;
+    world.stream->context = context;
+    return world.stream;
+}
+
+void http_stream_begin(struct http_stream *stream, unsigned status, const char *type,
+                       bool is_endless)
+{
+    assert(stream == world.stream && !stream->has_begun);
+    assert(is_endless == (strcmp(type, "text/event-stream") == 0));
+    stream->has_begun = true;
+    world.streamed_status = status;
+}
+
+bool http_stream_send(struct http_stream *stream, const char *data, size_t len)
+{
+    assert(stream == world.stream && stream->has_begun);
+    world.streamed = realloc(world.streamed, world.streamed_len + len + 1);
+    assert(world.streamed != NULL);
+    memcpy(world.streamed + world.streamed_len, data, len);
+    world.streamed_len += len;
+    world.streamed[world.streamed_len] = '\0';
+    stream->is_full = true;
+    return false;
+}
+
+void http_stream_end(struct http_stream *stream)
+{
+    assert(stream == world.stream && stream->has_begun);
+    world.stream = NULL;
+    free(stream);
+}
+
 /* --- clients and an origin server --------------------------------------- */
 
 /* GET of a URI, with Observe 0 where it is to be observed. */
@@ -279,6 +330,7 @@ static struct config *load(void)
         "admin.listen=http://127.0.0.1:9683",
         "access no.target=coap://192.0.2.66",
         "lab.enabled=yes",
+        "admin.operate=yes",
     };
     static const char *const listens[] = {"coap://" PROXY};
     const struct config_source source = {.sets = sets,
@@ -356,6 +408,28 @@ bool control_world_is_traced(void)
 void control_world_http(const struct http_request *request, struct http_answer *ret_answer)
 {
     world.answer(world.answer_context, request, ret_answer);
+    fake_net_run(0);
+    for (unsigned i = 0; i < 1000 && world.stream != NULL && world.stream->is_full; i++) {
+        world.stream->is_full = false;
+        world.stream->handler->on_drained(world.stream->context);
+        fake_net_run(0);
+        if (i == 0) {
+            control_world_go_on(); /* seen by those who trace */
+        }
+    }
+    if (!ret_answer->is_streamed) {
+        return;
+    }
+    if (world.stream != NULL) { /* one without an end: its reader goes */
+        struct http_stream *stream = world.stream;
+        world.stream = NULL;
+        stream->handler->on_gone(stream->context);
+        free(stream);
+    }
+    ret_answer->status = world.streamed_status;
+    ret_answer->body = world.streamed;
+    ret_answer->body_len = world.streamed_len;
+    world.streamed = NULL;
 }
 
 void control_world_stop(void)

@@ -22,7 +22,10 @@ void control_world_go_on(void);
 /** Whether a client of the control socket has a trace. */
 bool control_world_is_traced(void);
 
-/** The answer of the HTTP server's side of the proxy. The body is the caller's to free. */
+/**
+ * The answer of the HTTP server's side of the proxy, whole also where it came in pieces; of events
+ * what there was of them until the reader went. The body is the caller's to free.
+ */
 void control_world_http(const struct http_request *request, struct http_answer *ret_answer);
 
 void control_world_stop(void);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What the administration takes: lines to the control socket, and paths over HTTP, both at the
- * main thread's own code (server/control.c, server/commands.c, server/admin_http.c) with an engine
+ * main thread's own code (server/control*.c, server/commands.c, server/admin_*.c) with an engine
  * on the fake network that has something in each of its lists. The first line of an input says who
  * asks and how, in three letters:
  *
- *   o, l   the group operate, or look;  h: over HTTP, the second line is the path
- *   0-9    bytes that come at once; 0: whole lines
+ *   o, l   the group operate, or look;  h: over HTTP, with lines for the path and its query, Host,
+ *          Origin and Sec-Fetch-Site
+ *   0-9    bytes that come at once; 0: whole lines; of HTTP the method
  *   s      the answer is not read until all has been asked
  *
  * The other lines are the client's.
@@ -127,24 +128,45 @@ static void try_lines(const char how[3], const uint8_t *data, size_t size)
     control_world_stop();
 }
 
+static bool is_known_status(unsigned status)
+{
+    static const unsigned known[] = {200, 400, 403, 404, 405, 421, 503};
+    size_t i = 0;
+    while (i < sizeof(known) / sizeof(known[0]) && known[i] != status) {
+        i++;
+    }
+    return i < sizeof(known) / sizeof(known[0]);
+}
+
+/* The next line, or what is left; NULL after the last one. */
+static char *next_line(char **rest)
+{
+    return *rest != NULL ? strsep(rest, "\n") : NULL;
+}
+
 static void try_path(enum http_method method, const uint8_t *data, size_t size)
 {
-    char *path = strndup((const char *)data, size);
+    char *text = strndup((const char *)data, size), *rest = text;
+    assert(text != NULL);
+    char *query = next_line(&rest), *path = strsep(&query, "?");
     struct http_answer answer = {.status = 500};
-    const struct http_request request = {.method = method, .path = path};
-    assert(path != NULL);
+    struct http_request request = {
+        .method = method, .path = path, .query = query != NULL ? query : ""};
+    request.host = next_line(&rest);
+    request.origin = next_line(&rest);
+    request.fetch_site = next_line(&rest);
     control_world_start(true);
     control_world_http(&request, &answer);
-    assert(answer.status == 200 || answer.status == 404 || answer.status == 405 ||
-           answer.status == 503);
-    assert(answer.body != NULL && answer.body_len > 0);
-    assert(answer.body[answer.body_len - 1] == '\n');
-    for (size_t i = 0; i < answer.body_len; i++) {
+    assert(is_known_status(answer.status));
+    assert(answer.is_streamed || (answer.body != NULL && answer.body_len > 0));
+    assert(answer.body_len == 0 || answer.body[answer.body_len - 1] == '\n');
+    bool is_page = answer.security_policy != NULL;
+    for (size_t i = 0; i < answer.body_len && !is_page; i++) {
         assert(answer.body[i] == '\n' || is_printable(&answer.body[i], 1));
     }
     free(answer.body);
     control_world_stop();
-    free(path);
+    free(text);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -155,7 +177,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     memcpy(how, data, sizeof(how));
     if (how[0] == 'h') {
-        try_path((enum http_method)((unsigned)how[1] % 3), data + 4, size - 4);
+        try_path((enum http_method)((unsigned)how[1] % 4), data + 4, size - 4);
     } else {
         try_lines(how, data + 4, size - 4);
     }
