@@ -4,7 +4,8 @@
 set(CRI_PAGE_SOURCE "${PROJECT_BINARY_DIR}/page_files.c")
 set(page_arrays "")
 set(page_rows "")
-foreach(row "/|index.html|text/html" "/page.css|page.css|text/css" "/page.js|page.js|text/javascript")
+foreach(row "/|index.html|text/html" "/page.css|page.css|text/css" "/page.js|page.js|text/javascript"
+  "/views.js|views.js|text/javascript")
   string(REPLACE "|" ";" row "${row}")
   list(GET row 0 path)
   list(GET row 1 name)

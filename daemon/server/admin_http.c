@@ -67,7 +67,7 @@ static void give_page(struct http_answer *answer, const struct page_file *file)
     }
 }
 
-static void refuse(struct http_answer *answer, unsigned status)
+static void refuse_browser(struct http_answer *answer, unsigned status)
 {
     say(answer, status,
         status == 400   ? "the query is malformed\n"
@@ -104,7 +104,7 @@ static void answer_browser(struct server *server, const struct http_request *req
         give_page(answer, page);
     }
     if (status != 0) {
-        refuse(answer, status);
+        refuse_browser(answer, status);
     }
 }
 

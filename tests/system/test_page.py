@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The page of admin.page, in headless Chromium (Debian's chromium and chromium-driver): what a
-person sees of a running proxy, and that nothing but the proxy is asked."""
+"""The page of admin.listen, in headless Chromium (Debian's chromium and chromium-driver): what a
+person sees of a running proxy and does with it, and that nothing but the proxy is asked."""
 
 import json
 import os
@@ -17,9 +17,9 @@ from target import Target
 
 FOLDER = os.path.join(ROOT, "daemon", "server", "page")
 HTTP = ("--set", "admin.listen=http://127.0.0.1:0")
-PAGE = (*HTTP, "--set", "admin.page=yes")
+PAGE = HTTP  # on a loopback address it is there
 FILES = {"/": ("index.html", "text/html"), "/page.css": ("page.css", "text/css"),
-         "/page.js": ("page.js", "text/javascript")}
+         "/page.js": ("page.js", "text/javascript"), "/views.js": ("views.js", "text/javascript")}
 
 missing = [tool for tool in ("chromium", "chromedriver") if not shutil.which(tool)]
 needs_browser = pytest.mark.skipif(bool(missing), reason="not here: " + ", ".join(missing))
@@ -55,30 +55,33 @@ def test_files_of_the_page(start_proxy):
     assert "Content-Security-Policy" not in http(place, "/metrics")[1]
 
 
-def test_no_page_unless_asked_for(start_proxy, tmp_path):
-    """Issue 19, page: it is off by default; a reload turns it on and off."""
+def test_the_page_can_be_turned_off(start_proxy, tmp_path):
+    """Issue 19, page: it is on by default; a reload turns it off and on."""
     file = tmp_path / "page.conf"
     text = "[listen]\nuri = coap://127.0.0.1:0\n[admin]\nlisten = http://127.0.0.1:0\n"
     file.write_text(text)
     running = start_proxy("-c", str(file), listen=())
     place = http_place(running)
-    for is_on in (False, True, False):
-        file.write_text(text + ("page = yes\n" if is_on else ""))
+    for is_on in (True, False, True):
+        file.write_text(text + ("" if is_on else "page = no\n"))
         running.reload(line=r"^reloaded$")
-        for path in FILES:
+        for path in (*FILES, "/api/version"):
             assert http(place, path)[0] == (200 if is_on else 404)
 
 
 def test_the_page_has_no_way_for_text_to_become_code():
     """Issue 19, page: no HTML from text, no inline script or style, no address of elsewhere."""
-    script = source("page.js")
+    script = source("page.js") + source("views.js")
     assert not re.findall(r"innerHTML|outerHTML|insertAdjacent|document\.write|eval\(|Function\(|"
                           r"\.style\b|import\b|postMessage|localStorage|cookie", script)
-    assert re.findall(r"\bfetch\(\"?([^\",]*)", script) == ["metrics"]
+    assert re.findall(r"\bfetch\(\"?([^\",]*)", script) == ["metrics", "where"]
+    assert re.findall(r"new EventSource\((\w+)\(", script) == ["address"]
+    assert re.findall(r"\blines\((\w+)\(", script) == ["address"] * 4
+    assert re.search(r'function address\(.*?return "api/" \+', script, re.S)
     page = source("index.html")
     assert not re.findall(r"\bstyle=|\bon\w+=|<style|<script>", page)
-    assert sorted(re.findall(r"(?:src|href)=\"([^\"]*)\"", page)) == [
-        "#overview", "data:,", "metrics", "page.css", "page.js"]
+    assert {link for link in re.findall(r"(?:src|href)=\"([^\"]*)\"", page) if link[0] != "#"} == {
+        "data:,", "metrics", "page.css", "page.js", "views.js"}
     hosts = [host for name, _ in FILES.values() for host in re.findall(r"//[\w.]+", source(name))]
     assert set(hosts) <= {"//www.w3.org"}  # the name of SVG's elements
 
@@ -185,7 +188,7 @@ def test_what_a_person_sees(start_proxy, browser):
 
         asked = browser.run("return performance.getEntriesByType('resource').map(e => e.name)")
         assert {url.split("?")[0] for url in asked} == {
-            seen.url + name for name in ("page.css", "page.js", "metrics")}
+            seen.url + name for name in ("page.css", "page.js", "views.js", "metrics", "api/config")}
         assert browser.complaints() == []
         proxy.stop_cleanly()
         seen.wait(lambda: seen.text("about").startswith("No answer from the proxy since "))

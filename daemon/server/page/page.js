@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The page of admin.page: draws what /metrics says. All text goes into the page as text, never as
-// HTML; the only request is that for /metrics, to where the page is from.
+// The page of admin.page: its overview, which draws what /metrics says; views.js has the rest. All
+// text goes into the page as text, never as HTML; all requests go to where the page is from.
 "use strict";
 
 const PREFIX = "criproxyd_";
@@ -146,7 +146,7 @@ function cell(content, style) {
   return made;
 }
 
-// Cells that have not changed stay, and with them what a person has selected.
+// Cells that have not changed stay, and with them the focus and what a person has selected.
 function fill(id, rows, empty) {
   const body = at(id).tBodies[0];
   const width = at(id).tHead.rows[0].cells.length;
@@ -165,8 +165,14 @@ function fill(id, rows, empty) {
     const old = body.rows[index];
     if (old === undefined) {
       body.append(row);
-    } else if (!old.isEqualNode(row)) {
+    } else if (old.cells.length !== row.cells.length) {
       old.replaceWith(row);
+    } else {
+      [...row.cells].forEach((made, place) => {
+        if (!old.cells[place].isEqualNode(made)) {
+          old.cells[place].replaceWith(made);
+        }
+      });
     }
   });
   while (body.rows.length > shown.length) {
@@ -353,7 +359,7 @@ function showAbout() {
 
 function show() {
   showAbout();
-  if (readings.length < 2) {
+  if (readings.length < 2 || at("view-overview").hidden) {
     return;
   }
   showTiles();
@@ -450,10 +456,14 @@ at("interval").addEventListener("change", () => {
   }
 });
 for (const id of ["filter", "zeros"]) {
-  at(id).addEventListener("input", () => readings.length > 1 && showCounters());
+  at(id).addEventListener("input", () => {
+    if (readings.length > 1) {
+      showCounters();
+    }
+  });
 }
 addEventListener("resize", () => {
-  if (points.length > 0) {
+  if (points.length > 0 && !at("view-overview").hidden) {
     drawEnds();
     drawTimes();
   }
