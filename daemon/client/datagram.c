@@ -164,18 +164,17 @@ static bool datagram_take_mid(void *owner, uint16_t *ret_mid)
 static enum reason datagram_send_to_device(void *owner, const uint8_t *datagram, size_t len)
 {
     const struct client *client = owner;
-    struct leg leg = {
-        .kind = LEG_DATAGRAM, .listener = client->listening, .session = client->session};
-    if (client->session != NULL) {
-        leg.asker.path = *dtls_session_path(client->session);
-    } else {
-        leg.asker.path.remote = client->device->line.remote;
-        leg.asker.path.local = client->device->line.local;
-    }
+    const struct leg leg = {.kind = LEG_DATAGRAM, .session = client->session};
     if (len > leg_message_max(client->listening->side, &leg)) {
         return REASON_request_too_large;
     }
-    leg_send(&leg, datagram, len);
+    if (client->session != NULL) {
+        dtls_send(client->session, datagram, len);
+    } else {
+        const struct device_line *line = &client->device->line;
+        const struct udp_path path = {.remote = line->remote, .local = line->local};
+        udp_send(client->listening->socket, &path, datagram, len);
+    }
     return REASON_none;
 }
 

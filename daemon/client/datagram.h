@@ -20,6 +20,7 @@ extern const struct dtls_handler secure_datagram_handler;
 /**
  * The session of @p client is going: its safe requests end, unsafe ones go on without a client to
  * answer, and answers remembered for it are not found any more. The client stays in its table.
+ * Cannot fail.
  */
 void datagram_client_gone(struct client_side *side, struct client *client);
 

@@ -30,7 +30,7 @@ static bool directory_fail(struct problem *ret_problem, enum reason reason, cons
 }
 
 /* The value of @p item, if it is "NAME=value" or "NAME"; else without data. */
-static struct bytes value_of(struct bytes item, const char *name)
+static struct bytes registration_value(struct bytes item, const char *name)
 {
     size_t len = strlen(name);
     bool is_it = item.len >= len && memcmp(item.data, name, len) == 0 &&
@@ -44,7 +44,7 @@ static bool read_query(const struct segments *query, struct registration *wish,
 {
     struct bytes item;
     for (uint32_t offset = 0; segments_next(query, &offset, &item);) {
-        struct bytes ep = value_of(item, "ep"), lt = value_of(item, "lt");
+        struct bytes ep = registration_value(item, "ep"), lt = registration_value(item, "lt");
         if ((ep.data != NULL && wish->ep.data != NULL) ||
             (lt.data != NULL && wish->lt.data != NULL)) {
             return directory_fail(ret_problem, REASON_registration_invalid,
@@ -52,7 +52,8 @@ static bool read_query(const struct segments *query, struct registration *wish,
         }
         wish->ep = ep.data != NULL ? ep : wish->ep;
         wish->lt = lt.data != NULL ? lt : wish->lt;
-        if (value_of(item, "d").data != NULL || value_of(item, "base").data != NULL) {
+        if (registration_value(item, "d").data != NULL ||
+            registration_value(item, "base").data != NULL) {
             return directory_fail(ret_problem, REASON_registration_invalid,
                                   "registration: d and base are not served");
         }
@@ -101,9 +102,10 @@ static bool read_lt(const struct config *config, struct registration *wish,
 /* --- may it ------------------------------------------------------------------- */
 
 /* Sections with credentials are as though there were none: nobody learns which there are. */
-static const struct config_device *find_row(const struct config *config, const struct leg *leg,
-                                            const struct registration *wish,
-                                            struct problem *ret_problem)
+static const struct config_device *find_registrant(const struct config *config,
+                                                   const struct leg *leg,
+                                                   const struct registration *wish,
+                                                   struct problem *ret_problem)
 {
     const struct bytes name = {(const uint8_t *)wish->name, wish->ep.len};
     const struct config_device *row = config_device_find(config, name);
@@ -174,7 +176,7 @@ bool directory_take(struct client_side *side, struct leg *leg, const struct mess
         !read_lt(config, &wish, ret_problem)) {
         return false;
     }
-    const struct config_device *row = find_row(config, leg, &wish, ret_problem);
+    const struct config_device *row = find_registrant(config, leg, &wish, ret_problem);
     if (row == NULL) {
         return false;
     }

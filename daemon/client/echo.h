@@ -54,7 +54,8 @@ bool echo_take(struct client_side *side, struct leg *leg, struct bytes echo);
 
 /**
  * Whether @p echo, which may be absent, has been given to the client of @p leg lately, at the
- * address that the request has come from: what echo_take() asks, of exempt clients, too.
+ * address that the request has come from: what echo_take() asks, of exempt clients, too. False
+ * without memory.
  */
 bool echo_is_good(struct client_side *side, const struct leg *leg, struct bytes echo);
 

@@ -36,12 +36,12 @@ const struct config_device *config_device_find(const struct config *config, stru
 const struct config_device *config_device_of(const struct config *config,
                                              const struct identity *identity);
 
-/** Whether the device of @p row may register from @p address, over UDP. */
+/** Whether the device of @p row may register from @p address, over UDP; all borrowed. */
 bool config_device_admits(const struct config_device *row, const struct address *address);
 
 /**
  * The session is of the device of @p row still: of one that has authenticated with @p identity, or
- * of one without (NULL), which is at @p remote.
+ * of one without (NULL), which is at @p remote; all are borrowed.
  */
 bool config_device_is(const struct config *config, const struct config_device *row,
                       const struct identity *identity, const struct address *remote);

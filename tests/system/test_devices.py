@@ -15,6 +15,7 @@ import pytest
 
 from coap_wire import GET, PUT
 from processes import program, wait_until
+from test_capture import Capture, packets
 
 DEVICE = os.environ.get("LIBCOAP_DEVICE")
 KEY = "sesame"
@@ -24,10 +25,12 @@ pytestmark = pytest.mark.skipif(not DEVICE, reason="the tests were built without
 
 
 class Device:
-    def __init__(self, proxy, identity="b-17", way="dtls", key=KEY):
-        port = proxy.port("coaps" if way == "dtls" else "coap")
+    def __init__(self, proxy, identity="b-17", way="dtls", key=KEY, **environment):
+        scheme = {"dtls": "coaps", "tls": "coaps+tcp", "udp": "coap"}[way]
+        port = proxy.port(scheme)
         self.process = subprocess.Popen([DEVICE, way, "127.0.0.1", str(port), identity, key],
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                        env={**os.environ, **environment})
 
     def say(self, line):
         self.process.stdin.write(line + "\n")
@@ -93,6 +96,25 @@ def test_a_device_is_asked_over_its_session(proxy, control):
         wait_until(lambda: devices(control)[0]["state"] == "gone")
         answer = ask(client)
         assert answer.code == 0xa4 and answer.payload == b"device has no session"
+
+
+def test_a_capture_has_what_goes_to_a_device(proxy, control, tmp_path):
+    """DEV-2, Control: requests to devices, and their answers, as they are in the session."""
+    file = tmp_path / "capture.pcapng"
+    device = Device(proxy)
+    wait_until_open(control)
+    capture = Capture(proxy, control, file)
+    with proxy.client() as client:
+        assert ask(client, PUT, b"captured").code == 0x44
+        assert ask(client).payload == b"captured"
+    capture.end()
+    sent = [message for flags, _, message in packets(file)
+            if flags & 3 == 2 and message[1] == GET and b"\x85value" in message]
+    got = [message for flags, _, message in packets(file)
+           if flags & 3 == 1 and message[1] == 0x45 and message.endswith(b"captured")]
+    assert len(sent) == 1 and len(got) >= 1
+    assert b"coap://" not in sent[0]
+    device.close()
 
 
 def test_a_stranger_is_no_device(proxy, control):

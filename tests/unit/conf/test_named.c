@@ -222,8 +222,6 @@ static const struct bad bad_files[] = {
      "[device e]\nidentity = e\n[device f]\nidentity = f\n[device g]\nidentity = g\n"
      "[device h]\nidentity = h\n[device i]\nidentity = i\n",
      "a.conf:22: [device i] identity: needs limits.clients of twice as many as there are devices"},
-    {"[devices]\nzone = d.example\n[device x]\n",
-     "a.conf:3: [device x] identity: needed, or certificate, public-key, or address"},
     {"[devices]\nzone = d.example\n[device x]\naddress = 192.0.2.0/24\nidentity = a\n",
      "a.conf:4: [device x] address: not together with what the device authenticates with"},
     {"[devices]\nzone = d.example\n[device x]\naddress = 192.0.2.1/33\n",
