@@ -32,7 +32,9 @@ EXPECTED = {
     DEVICES: [
         r"^$",
         r"^$",
-        r"^10 devices have a session\n$",
+        r"^$",
+        r"^$",
+        r'^10 devices have a session\n *10 "address":"192\.168\.7\.2\n0\n$',
         r"^0 0 0 0 0 0 0 0 0 0 \n$",
         r"^21\n4\.01\n$",
     ],
@@ -228,9 +230,10 @@ def test_the_gateway_guide(terminal):
     play(terminal(GATEWAY), GATEWAY, {1: start_gateway})
 
 
-@needs("cc", "pkg-config", "coap-client-notls", "coap-client-openssl")
+@needs("cc", "pkg-config", "coap-client-notls", "coap-client-openssl", "nft")
 def test_the_devices_guide(terminal):
-    """Command line, documents, DEV-1, DEV-4: ten devices at which nothing listens, and a dashboard."""
+    """Command line, documents, DEV-1, DEV-4: ten devices behind a router, at which nothing listens,
+    and a dashboard."""
     play(terminal(DEVICES), DEVICES)
 
 
