@@ -264,6 +264,29 @@ static void on_session_open(void *context, struct dtls_session *session)
     observations_renew(side, client->device);
 }
 
+static void find_devices_at(struct listener *listener)
+{
+    struct client_side *side = listener->side;
+    struct dtls_session *session;
+    uint64_t cursor = 0;
+    while ((session = dtls_next(listener->dtls, &cursor)) != NULL) {
+        const struct config_device *row =
+            config_device_of(side->context.config, dtls_session_identity(session));
+        if (row != NULL && dtls_session_is_open(session) && !device_is_open(&side->origin, row)) {
+            on_session_open(listener, session);
+        }
+    }
+}
+
+void datagram_find_devices(struct client_side *side)
+{
+    for (uint32_t i = 0; i < LISTENERS_MAX; i++) {
+        if (side->listeners[i].dtls != NULL && !side->listeners[i].is_retiring) {
+            find_devices_at(&side->listeners[i]);
+        }
+    }
+}
+
 /* A device that only answers shows no address by Echo. */
 #define PROBE_AGAIN_MS 2000u
 

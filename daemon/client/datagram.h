@@ -25,6 +25,13 @@ extern const struct dtls_handler secure_datagram_handler;
 void datagram_client_gone(struct client_side *side, struct client *client);
 
 /**
+ * The configuration has changed, and device_set_config() was called: sessions that are open may be
+ * of devices that it has now. Of several of one device any takes the place. Cannot
+ * fail.
+ */
+void datagram_find_devices(struct client_side *side);
+
+/**
  * The client of @p leg, on UDP in the clear, is the device of @p row for @p lifetime_ms. The caller
  * has asked device_is_elsewhere().
  *

@@ -199,6 +199,20 @@ static void stream_open_device(struct stream *stream)
     }
 }
 
+void stream_find_devices(struct client_side *side)
+{
+    struct stream *next;
+    for (struct stream *stream = side->streams; stream != NULL; stream = next) {
+        const struct config_device *row =
+            config_device_of(side->context.config, stream_identity(stream));
+        next = stream->next;
+        if (row != NULL && stream->state == STREAM_OPEN && stream->http == NULL &&
+            !device_is_open(&side->origin, row)) {
+            stream_open_device(stream);
+        }
+    }
+}
+
 static void stream_close_device(struct stream *stream)
 {
     struct device *device = stream->device;

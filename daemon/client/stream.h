@@ -101,4 +101,7 @@ uint32_t stream_close_matching(struct client_side *side, peer_match_fn *is_match
  */
 void stream_recheck_tokens(struct client_side *side);
 
+/** As datagram_find_devices(), of connections. Cannot fail. */
+void stream_find_devices(struct client_side *side);
+
 #endif

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "engine/engine.h"
 
+#include "client/datagram.h"
 #include "client/echo.h"
+#include "client/stream.h"
 #include "context/capture.h"
 #include "context/faults.h"
 #include "fetch/coalesce.h"
@@ -316,6 +318,10 @@ void engine_set_config(struct engine *engine, const struct config *config)
     }
     set_sources(engine);
     device_set_config(&engine->origin);
+    if (config->device_proof_count > 0) {
+        datagram_find_devices(&engine->client);
+        stream_find_devices(&engine->client);
+    }
     stream_recheck_tokens(&engine->client);
     observations_recheck(&engine->client);
 }

@@ -203,7 +203,7 @@ struct dtls_session_view dtls_session_look(const struct dtls_session *session);
  *
  * @return borrowed until the next dtls_turn(); NULL: there are no more
  */
-const struct dtls_session *dtls_next(const struct dtls_listener *listener, uint64_t *cursor);
+struct dtls_session *dtls_next(const struct dtls_listener *listener, uint64_t *cursor);
 
 /*
  * Hand-over (net/handover_file.h). Established sessions on our own records are packed, and the

@@ -518,12 +518,12 @@ struct dtls_session_view dtls_session_look(const struct dtls_session *session)
     return view;
 }
 
-const struct dtls_session *dtls_next(const struct dtls_listener *listener, uint64_t *cursor)
+struct dtls_session *dtls_next(const struct dtls_listener *listener, uint64_t *cursor)
 {
     struct hash_node *node = NULL;
 
     while ((node = hash_map_walk(&listener->map, cursor)) != NULL) {
-        const struct dtls_session *session = HASH_ENTRY(node, struct dtls_session, node);
+        struct dtls_session *session = HASH_ENTRY(node, struct dtls_session, node);
         if (session->state == SESSION_ESTABLISHED) {
             return session;
         }

@@ -105,6 +105,13 @@ bool device_has_line(const struct origin_side *side, const struct address *addre
     return device != NULL && device->line.owner != NULL;
 }
 
+bool device_is_open(struct origin_side *side, const struct config_device *row)
+{
+    const struct bytes name = {(const uint8_t *)row->name, strlen(row->name)};
+    struct address address;
+    return device_address(side, name, &address) && device_has_line(side, &address);
+}
+
 /* --- its line -------------------------------------------------------------- */
 
 static void log_line(const struct device *device, const char *event, const char *why)

@@ -169,4 +169,7 @@ uint32_t device_count_observed(const struct device *device);
 /** The configuration has changed: devices that it has no more have no line any more. */
 void device_set_config(struct origin_side *side);
 
+/** Whether the device of @p row, which is borrowed, has a session. */
+bool device_is_open(struct origin_side *side, const struct config_device *row);
+
 #endif

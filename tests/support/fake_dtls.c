@@ -161,9 +161,9 @@ struct dtls_session_view dtls_session_look(const struct dtls_session *session)
     return (struct dtls_session_view){.suite = "none"};
 }
 
-const struct dtls_session *dtls_next(const struct dtls_listener *listener, uint64_t *cursor)
+struct dtls_session *dtls_next(const struct dtls_listener *listener, uint64_t *cursor)
 {
-    const struct dtls_session *session = sessions;
+    struct dtls_session *session = sessions;
     for (uint64_t i = 0; session != NULL && (i < *cursor || !session->is_open); i++) {
         session = session->next;
         *cursor += i == *cursor;
