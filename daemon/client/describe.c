@@ -78,20 +78,6 @@ static void option_title(uint16_t number, char *title, size_t capacity)
     title[i] = '\0';
 }
 
-static bool is_text_option(uint16_t number)
-{
-    return number == OPTION_uri_host || number == OPTION_uri_path || number == OPTION_uri_query ||
-           number == OPTION_location_path || number == OPTION_location_query ||
-           number == OPTION_proxy_uri || number == OPTION_proxy_scheme;
-}
-
-static bool is_uint_option(uint16_t number)
-{
-    return number == OPTION_uri_port || number == OPTION_content_format ||
-           number == OPTION_accept || number == OPTION_max_age || number == OPTION_hop_limit ||
-           number == OPTION_observe || number == OPTION_proxy_scheme_number;
-}
-
 /* " (application/json)" of a Content-Format of the registry; "" of other options. */
 static void media_title(const struct option *option, char title[VALUE_TEXT_MAX])
 {
@@ -111,10 +97,10 @@ static size_t describe_option(const struct option *option, char *text, size_t ca
     option_title(option->number, title, sizeof(title));
     size_t shown = option->value.len < VALUE_TEXT_MAX / 4 ? option->value.len : VALUE_TEXT_MAX / 4;
     int len;
-    if (is_text_option(option->number)) {
+    if (option_kind(option->number) == OPTION_KIND_TEXT) {
         escape_text(value, sizeof(value), (const char *)option->value.data, option->value.len);
         len = snprintf(text, capacity, "%s \"%s\"", title, value);
-    } else if (is_uint_option(option->number)) {
+    } else if (option_kind(option->number) == OPTION_KIND_NUMBER) {
         media_title(option, value);
         len = snprintf(text, capacity, "%s %u%s", title, option_uint(option->value), value);
     } else {
