@@ -8,7 +8,7 @@
 
 /* --- words ---------------------------------------------------------------- */
 
-static bool is_blank(uint8_t c)
+static bool is_word_blank(uint8_t c)
 {
     return c == ' ' || c == '\t' || c == '\r';
 }
@@ -17,7 +17,7 @@ bool word_next(struct bytes *line, struct bytes *ret_word)
 {
     size_t i = 0, begin;
     bool is_quoted = false;
-    while (i < line->len && is_blank(line->data[i])) {
+    while (i < line->len && is_word_blank(line->data[i])) {
         i++;
     }
     begin = i;
@@ -25,7 +25,7 @@ bool word_next(struct bytes *line, struct bytes *ret_word)
         line->len = 0;
         return false;
     }
-    for (; i < line->len && (is_quoted || !is_blank(line->data[i])); i++) {
+    for (; i < line->len && (is_quoted || !is_word_blank(line->data[i])); i++) {
         if (is_quoted && line->data[i] == '\\' && i + 1 < line->len) {
             i++;
         } else if (line->data[i] == '"') {
@@ -43,7 +43,7 @@ bool word_is(struct bytes word, const char *text)
     return word.len == strlen(text) && memcmp(word.data, text, word.len) == 0;
 }
 
-static bool begins_with(struct bytes word, const char *text)
+static bool word_begins(struct bytes word, const char *text)
 {
     return word.len >= strlen(text) && memcmp(word.data, text, strlen(text)) == 0;
 }
@@ -61,7 +61,8 @@ int hex_digit(uint8_t c)
 
 /* --- values ----------------------------------------------------------------- */
 
-static const char *parse_hex(struct bytes digits, uint8_t *bytes, size_t capacity, size_t *ret_len)
+static const char *word_parse_hex(struct bytes digits, uint8_t *bytes, size_t capacity,
+                                  size_t *ret_len)
 {
     if (digits.len % 2 != 0) {
         return "an odd number of hexadecimal digits";
@@ -80,19 +81,22 @@ static const char *parse_hex(struct bytes digits, uint8_t *bytes, size_t capacit
     return NULL;
 }
 
+/* What stands behind a backslash, and for which byte. */
+static const char escapes_from[] = "\"\\nrt", escapes_to[] = "\"\\\n\r\t";
+
 /* The byte of an escape behind a backslash. @return how many bytes of @p text it takes; 0: none */
 static size_t parse_escape(struct bytes text, uint8_t *ret_byte)
 {
-    static const char from[] = "\"\\nrt", to[] = "\"\\\n\r\t";
-    const char *found = text.len > 0 && text.data[0] != '\0' ? strchr(from, text.data[0]) : NULL;
+    const char *found =
+        text.len > 0 && text.data[0] != '\0' ? strchr(escapes_from, text.data[0]) : NULL;
     if (found != NULL) {
-        *ret_byte = (uint8_t)to[found - from];
+        *ret_byte = (uint8_t)escapes_to[found - escapes_from];
         return 1;
     }
     size_t len = 0;
     struct bytes digits = {text.data + 1, 2};
     bool is_hex = text.len >= 3 && text.data[0] == 'x';
-    return is_hex && parse_hex(digits, ret_byte, 1, &len) == NULL ? 3 : 0;
+    return is_hex && word_parse_hex(digits, ret_byte, 1, &len) == NULL ? 3 : 0;
 }
 
 static const char *parse_text(struct bytes word, uint8_t *bytes, size_t capacity, size_t *ret_len)
@@ -121,7 +125,7 @@ static const char *parse_text(struct bytes word, uint8_t *bytes, size_t capacity
 }
 
 /* Digits only; in its shortest form. */
-static const char *parse_number(struct bytes digits, struct option_word *option)
+static const char *word_parse_number(struct bytes digits, struct option_word *option)
 {
     uint64_t value = 0;
     for (size_t i = 0; i < digits.len; i++) {
@@ -173,7 +177,7 @@ static bool find_option(struct bytes name, uint16_t *ret_number)
     }
     uint32_t number = 0;
     size_t i = 3;
-    for (; begins_with(name, "opt") && i < name.len && i < 8 && name.data[i] >= '0' &&
+    for (; word_begins(name, "opt") && i < name.len && i < 8 && name.data[i] >= '0' &&
            name.data[i] <= '9';
          i++) {
         number = number * 10 + (uint32_t)(name.data[i] - '0');
@@ -186,10 +190,10 @@ static const char *parse_value(struct bytes text, bool is_by_number, struct opti
 {
     enum option_kind kind = is_by_number ? OPTION_KIND_HEX : option_kind(option->number);
     if (kind == OPTION_KIND_NUMBER) {
-        return parse_number(text, option);
+        return word_parse_number(text, option);
     }
     if (kind == OPTION_KIND_HEX) {
-        return parse_hex(text, option->value, sizeof(option->value), &option->len);
+        return word_parse_hex(text, option->value, sizeof(option->value), &option->len);
     }
     if (text.len > 0 && text.data[0] == '"') {
         return parse_text(text, option->value, sizeof(option->value), &option->len);
@@ -219,7 +223,7 @@ const char *option_word_parse(struct bytes word, struct option_word *ret_option)
         struct bytes text = {word.data + name_len + 1, word.len - name_len - 1};
         ret_option->is_any = word_is(text, "*");
         const char *wrong =
-            ret_option->is_any ? NULL : parse_value(text, begins_with(name, "opt"), ret_option);
+            ret_option->is_any ? NULL : parse_value(text, word_begins(name, "opt"), ret_option);
         if (wrong != NULL) {
             return wrong;
         }
@@ -240,15 +244,16 @@ static void put_hex_digits(char *text, struct bytes bytes)
 }
 
 /* In quotation marks; four bytes a byte at most. */
-static size_t put_text(char *text, struct bytes bytes)
+static size_t put_quoted(char *text, struct bytes bytes)
 {
     size_t len = 0;
     text[len++] = '"';
     for (size_t i = 0; i < bytes.len; i++) {
         uint8_t byte = bytes.data[i];
-        if (byte == '"' || byte == '\\') {
+        const char *escaped = byte != '\0' ? strchr(escapes_to, byte) : NULL;
+        if (escaped != NULL) {
             text[len++] = '\\';
-            text[len++] = (char)byte;
+            text[len++] = escapes_from[escaped - escapes_to];
         } else if (byte >= 0x20 && byte < 0x7f) {
             text[len++] = (char)byte;
         } else {
@@ -285,7 +290,7 @@ size_t option_word_format(const struct option *option, char *text, size_t capaci
     }
     text[at++] = '=';
     if (kind == OPTION_KIND_TEXT) {
-        return at + put_text(text + at, option->value);
+        return at + put_quoted(text + at, option->value);
     }
     put_hex_digits(text + at, option->value);
     return at + 2 * option->value.len;
@@ -297,22 +302,25 @@ static const char hex_prefix[] = "hex:";
 
 bool payload_word_is(struct bytes word)
 {
-    return word.data[0] == '"' || begins_with(word, hex_prefix);
+    return word.data[0] == '"' || word_begins(word, hex_prefix);
 }
 
 const char *payload_word_parse(struct bytes word, uint8_t *bytes, size_t capacity, size_t *ret_len)
 {
     const size_t prefix = sizeof(hex_prefix) - 1;
-    return word.data[0] == '"' ? parse_text(word, bytes, capacity, ret_len)
-                               : parse_hex((struct bytes){word.data + prefix, word.len - prefix},
-                                           bytes, capacity, ret_len);
+    return word.data[0] == '"'
+               ? parse_text(word, bytes, capacity, ret_len)
+               : word_parse_hex((struct bytes){word.data + prefix, word.len - prefix}, bytes,
+                                capacity, ret_len);
 }
 
 /* Whether quotation marks show it as well: what takes no more than two bytes there. */
 static bool reads_as_text(struct bytes payload)
 {
     for (size_t i = 0; i < payload.len; i++) {
-        if (payload.data[i] < 0x20 || payload.data[i] >= 0x7f) {
+        uint8_t byte = payload.data[i];
+        bool is_plain = byte >= 0x20 && byte < 0x7f;
+        if (!is_plain && byte != '\n' && byte != '\r' && byte != '\t') {
             return false;
         }
     }
@@ -325,7 +333,7 @@ size_t payload_word_format(struct bytes payload, char *text, size_t capacity)
         return 0;
     }
     if (reads_as_text(payload)) {
-        return put_text(text, payload);
+        return put_quoted(text, payload);
     }
     memcpy(text, hex_prefix, sizeof(hex_prefix) - 1);
     put_hex_digits(text + sizeof(hex_prefix) - 1, payload);

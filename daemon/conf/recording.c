@@ -30,7 +30,7 @@
 
 /* --- targets ---------------------------------------------------------------- */
 
-static bool put_bytes(uint8_t *key, size_t *len, const void *bytes, size_t count)
+static bool key_append(uint8_t *key, size_t *len, const void *bytes, size_t count)
 {
     if (count > RECORDING_KEY_MAX - *len) {
         return false;
@@ -50,12 +50,12 @@ size_t recording_key(const struct target *target, uint8_t *key)
                                 target->path.len};
     size_t len = 0;
     bool fits =
-        put_bytes(key, &len, numbers, sizeof(numbers)) &&
-        (target->is_name ? put_bytes(key, &len, target->name, name_len)
-                         : put_bytes(key, &len, target->address.ip, sizeof(target->address.ip))) &&
-        put_bytes(key, &len, target->zone, strlen(target->zone)) &&
-        put_bytes(key, &len, target->path.packed, target->path.len) &&
-        put_bytes(key, &len, target->query.packed, target->query.len);
+        key_append(key, &len, numbers, sizeof(numbers)) &&
+        (target->is_name ? key_append(key, &len, target->name, name_len)
+                         : key_append(key, &len, target->address.ip, sizeof(target->address.ip))) &&
+        key_append(key, &len, target->zone, strlen(target->zone)) &&
+        key_append(key, &len, target->path.packed, target->path.len) &&
+        key_append(key, &len, target->query.packed, target->query.len);
     return fits ? len : 0;
 }
 
@@ -78,7 +78,8 @@ void recording_release(struct recording *recording)
 
 /* --- which request ---------------------------------------------------------- */
 
-static uint32_t *bucket_of(const struct recording *recording, uint8_t method, struct bytes key)
+static uint32_t *recording_bucket(const struct recording *recording, uint8_t method,
+                                  struct bytes key)
 {
     uint64_t hash = key.data == NULL ? 0 : hash_bytes(key.data, key.len, method);
     return &recording->buckets[key.data == NULL ? recording->bucket_count
@@ -140,8 +141,8 @@ const struct recording_request *recording_find(const struct recording *recording
                                                const struct recording_question *question)
 {
     const struct bytes any = {0};
-    uint32_t first[] = {*bucket_of(recording, question->method, question->key),
-                        *bucket_of(recording, question->method, any)};
+    uint32_t first[] = {*recording_bucket(recording, question->method, question->key),
+                        *recording_bucket(recording, question->method, any)};
     for (size_t i = 0; i < 2; i++) {
         for (uint32_t at = first[i]; at != RECORDING_NONE; at = recording->requests[at].next) {
             if (request_matches(&recording->requests[at], question)) {
@@ -216,7 +217,7 @@ static struct bytes keep_in_arena(struct reading *reading, const void *bytes, si
 }
 
 /* The options that were read, encoded in the arena, in the order of their numbers. */
-static struct bytes keep_options(struct reading *reading)
+static struct bytes keep_draft_options(struct reading *reading)
 {
     const struct part_draft *draft = &reading->draft;
     uint8_t buffer[ENCODED_OPTIONS_MAX];
@@ -274,10 +275,10 @@ static bool requests_equal(const struct recording_request *a, const struct recor
 }
 
 /* The request that was there before, or the new one, in its bucket. */
-static struct recording_request *add_request(struct recording *recording,
-                                             const struct recording_request *made)
+static struct recording_request *intern_request(struct recording *recording,
+                                                const struct recording_request *made)
 {
-    uint32_t *at = bucket_of(recording, made->method, made->key);
+    uint32_t *at = recording_bucket(recording, made->method, made->key);
     while (*at != RECORDING_NONE) {
         if (requests_equal(&recording->requests[*at], made)) {
             return &recording->requests[*at];
@@ -298,7 +299,7 @@ static void finish_request(struct reading *reading)
                                      .next = RECORDING_NONE,
                                      .entries = {RECORDING_NONE, RECORDING_NONE},
                                      .last = {RECORDING_NONE, RECORDING_NONE}};
-    made.options = keep_options(reading);
+    made.options = keep_draft_options(reading);
     made.payload = keep_in_arena(reading, draft->payload, draft->payload_len);
     made.key = draft->has_key ? keep_in_arena(reading, draft->key, draft->key_len) : no_word;
     keep_any(reading, &made);
@@ -307,7 +308,7 @@ static void finish_request(struct reading *reading)
     if (reading->loader->no_memory) {
         return;
     }
-    struct recording_request *request = add_request(recording, &made);
+    struct recording_request *request = intern_request(recording, &made);
     uint32_t number = recording->entry_count++;
     recording->entries[number] = (struct recording_entry){
         .line = draft->line, .next = RECORDING_NONE, .first = recording->answer_count};
@@ -331,7 +332,7 @@ static void finish_answer(struct reading *reading)
         .wait_ms = (uint32_t)reading->wait_ms,
         .code = draft->is_nothing ? CODE_EMPTY : draft->code,
         .has_observe = draft->has_observe,
-        .options = keep_options(reading),
+        .options = keep_draft_options(reading),
         .payload = keep_in_arena(reading, draft->payload, draft->payload_len),
     };
     entry->count++;
@@ -731,7 +732,7 @@ struct recording *recording_parse(struct loader *loader, const char *path, struc
 }
 
 /* The whole of a regular file, from malloc(). @return NULL, or what is wrong, static */
-static const char *read_whole(const char *path, uint8_t **ret_data, size_t *ret_len)
+static const char *read_recording_file(const char *path, uint8_t **ret_data, size_t *ret_len)
 {
     struct stat status;
     const char *wrong = NULL;
@@ -772,7 +773,7 @@ struct recording *recording_load(struct loader *loader, const char *path,
     uint8_t *data = NULL;
     size_t len = 0;
     char text[512], shown[160];
-    const char *wrong = read_whole(path, &data, &len);
+    const char *wrong = read_recording_file(path, &data, &len);
     if (wrong != NULL) {
         escape_text(shown, sizeof(shown), path, strlen(path));
         (void)snprintf(text, sizeof(text), "%s cannot be read: %s", shown, wrong);

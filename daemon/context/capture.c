@@ -18,7 +18,8 @@ struct note {
 
 struct capture {
     struct capture_tap taps[CAPTURE_TAPS_MAX];
-    struct captured *first, **end; /* of this turn, as they came */
+    bool takes_messages, takes_answers; /* a reader does */
+    struct captured *first, **end;      /* of this turn, as they came */
     uint32_t count, bytes;
     uint64_t lost;
     struct note notes[NOTES_MAX];
@@ -26,6 +27,21 @@ struct capture {
 };
 
 /* --- readers -------------------------------------------------------------- */
+
+static void note_wishes(struct capture *capture)
+{
+    capture->takes_messages = capture->takes_answers = false;
+    for (unsigned i = 0; i < CAPTURE_TAPS_MAX; i++) {
+        const struct capture_tap *tap = &capture->taps[i];
+        capture->takes_answers |= tap->id != 0 && tap->takes_answers;
+        capture->takes_messages |= tap->id != 0 && !tap->takes_answers;
+    }
+}
+
+bool capture_takes_answers(const struct context *context)
+{
+    return context->capture != NULL && context->capture->takes_answers;
+}
 
 int capture_add_tap(struct context *context, const struct capture_tap *tap)
 {
@@ -41,6 +57,7 @@ int capture_add_tap(struct context *context, const struct capture_tap *tap)
     for (unsigned i = 0; i < CAPTURE_TAPS_MAX; i++) {
         if (capture->taps[i].id == 0) {
             capture->taps[i] = *tap;
+            note_wishes(capture);
             return 0;
         }
     }
@@ -79,6 +96,8 @@ void capture_remove_tap(struct context *context, uint64_t id)
     }
     if (!is_used) {
         capture_free(context);
+    } else {
+        note_wishes(context->capture);
     }
 }
 
@@ -89,16 +108,29 @@ static uint64_t key_of_exchange(const struct address *client, struct bytes token
     return hash_bytes(token.data, token.len, address_hash(client, 0));
 }
 
+/* Room for @p len bytes, in the list already; else counted as lost. */
+static struct captured *keep_bytes_of(struct capture *capture, size_t len)
+{
+    bool has_room = capture->count < CAPTURE_TURN_MAX && capture->bytes + len <= CAPTURE_TURN_BYTES;
+    struct captured *made = has_room ? malloc(sizeof(*made) + len) : NULL;
+    if (made == NULL) {
+        capture->lost++;
+        return NULL;
+    }
+    *capture->end = made;
+    capture->end = &made->next;
+    capture->count++;
+    capture->bytes += (uint32_t)len;
+    return made;
+}
+
 static struct captured *keep_message(struct context *context, const struct capture_view *view,
                                      size_t len)
 {
-    struct capture *capture = context->capture;
     size_t kept = len < CAPTURE_BYTES_MAX ? len : CAPTURE_BYTES_MAX;
-    bool has_room =
-        capture->count < CAPTURE_TURN_MAX && capture->bytes + kept <= CAPTURE_TURN_BYTES;
-    struct captured *made = has_room ? malloc(sizeof(*made) + kept) : NULL;
+    struct captured *made =
+        context->capture->takes_messages ? keep_bytes_of(context->capture, kept) : NULL;
     if (made == NULL) {
-        capture->lost++;
         return NULL;
     }
     *made = (struct captured){.is_client = view->is_client,
@@ -110,10 +142,6 @@ static struct captured *keep_message(struct context *context, const struct captu
                               .exchange = view->exchange,
                               .whole = (uint32_t)len,
                               .len = (uint32_t)kept};
-    *capture->end = made;
-    capture->end = &made->next;
-    capture->count++;
-    capture->bytes += (uint32_t)kept;
     return made;
 }
 
@@ -144,29 +172,73 @@ static void append_cut(uint8_t *data, size_t capacity, size_t *len, const void *
     *len += count;
 }
 
-void capture_add_message(struct context *context, const struct capture_view *view,
-                         const struct message *message)
+/* Tokens of connections may be longer (RFC 8974): their first bytes tell as much. */
+static size_t token_len_of(const struct message *message)
 {
-    /* Tokens of connections may be longer (RFC 8974): their first bytes tell as much. */
-    size_t token_len = message->token.len < 8 ? message->token.len : 8;
+    return message->token.len < 8 ? message->token.len : 8;
+}
+
+static size_t whole_of(const struct message *message)
+{
+    return MESSAGE_HEADER_LEN + token_len_of(message) + message->options.len +
+           (message->payload.len > 0 ? 1 + message->payload.len : 0);
+}
+
+/* As over UDP, with message ID 0, behind what is there already. */
+static void append_message(struct captured *made, size_t *len, const struct message *message)
+{
+    size_t token_len = token_len_of(message);
     const uint8_t head[MESSAGE_HEADER_LEN] = {
         (uint8_t)(1u << 6 | (unsigned)message->type << 4 | token_len), message->code};
     const uint8_t marker = 0xff;
-    bool has_payload = message->payload.len > 0;
-    size_t whole = sizeof(head) + token_len + message->options.len +
-                   (has_payload ? 1 + message->payload.len : 0);
-    struct captured *made = keep_message(context, view, whole);
+    append_cut(made->data, made->len, len, head, sizeof(head));
+    append_cut(made->data, made->len, len, message->token.data, token_len);
+    append_cut(made->data, made->len, len, message->options.data, message->options.len);
+    if (message->payload.len > 0) {
+        append_cut(made->data, made->len, len, &marker, 1);
+        append_cut(made->data, made->len, len, message->payload.data, message->payload.len);
+    }
+}
+
+void capture_add_answer(struct context *context, const struct capture_answer *view)
+{
+    struct message request;
+    size_t target_len = strlen(view->target), len = 0;
+    if (message_decode(view->request.data, view->request.len, &request) != MESSAGE_OK) {
+        return;
+    }
+    request.payload = view->body.data != NULL ? view->body : request.payload;
+    size_t request_len = whole_of(&request);
+    size_t whole = target_len + request_len + whole_of(view->answer);
+    if (whole > CAPTURE_ANSWER_MAX) {
+        context->capture->lost++;
+        return;
+    }
+    struct captured *made = keep_bytes_of(context->capture, whole);
+    if (made != NULL) {
+        *made = (struct captured){.is_answer = true,
+                                  .fetch = view->fetch,
+                                  .waited_us = view->waited_us,
+                                  .at_us = context_now_us(context),
+                                  .target_len = (uint32_t)target_len,
+                                  .request_len = (uint32_t)request_len,
+                                  .whole = (uint32_t)whole,
+                                  .len = (uint32_t)whole};
+        append_cut(made->data, made->len, &len, view->target, target_len);
+        append_message(made, &len, &request);
+        append_message(made, &len, view->answer);
+    }
+}
+
+void capture_add_message(struct context *context, const struct capture_view *view,
+                         const struct message *message)
+{
+    struct captured *made = keep_message(context, view, whole_of(message));
     size_t len = 0;
     if (made == NULL) {
         return;
     }
-    append_cut(made->data, made->len, &len, head, sizeof(head));
-    append_cut(made->data, made->len, &len, message->token.data, token_len);
-    append_cut(made->data, made->len, &len, message->options.data, message->options.len);
-    if (has_payload) {
-        append_cut(made->data, made->len, &len, &marker, 1);
-        append_cut(made->data, made->len, &len, message->payload.data, message->payload.len);
-    }
+    append_message(made, &len, message);
     made->key = view->is_client ? key_of_exchange(view->remote, message->token) : 0;
 }
 

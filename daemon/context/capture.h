@@ -4,6 +4,9 @@
  * are kept for the turn and handed on at its end, because only then it is known why a request
  * ended. What has no message layer (connections, sessions, HTTP) is written as over UDP, with
  * message ID 0. Without a reader, context->capture is NULL, which is all that is looked at.
+ *
+ * Answers, for criproxyctl record, are told as well: each whole, with the request that it belongs
+ * to and the target, to readers that want these in place of messages.
  */
 #ifndef CRIPROXY_CAPTURE_H
 #define CRIPROXY_CAPTURE_H
@@ -27,6 +30,9 @@ struct context;
 #define CAPTURE_TURN_MAX 512u
 #define CAPTURE_TURN_BYTES 65536u
 
+/* Bytes of an answer, its request and its target; one that is longer is left out. */
+#define CAPTURE_ANSWER_MAX 30000u
+
 /* What is told of a message; borrowed for the call. */
 struct capture_view {
     bool is_client; /* between a client and the proxy; else between it and an origin server */
@@ -37,9 +43,22 @@ struct capture_view {
     uint64_t exchange;                    /* 0: not known, or capture_note() will tell */
 };
 
-/* A message that was kept. */
+/* What is told of an answer of an origin server; borrowed for the call. */
+struct capture_answer {
+    uint64_t fetch;       /* the token: of one question, and of all notifications to it */
+    uint64_t waited_us;   /* since the request was sent */
+    const char *target;   /* as a URI */
+    struct bytes request; /* as over UDP, but for its payload: */
+    struct bytes body;    /* of HTTP, in place of the request's; or no data */
+    const struct message *answer;
+};
+
+/* A message that was kept, or an answer: then data has its target, its request and itself. */
 struct captured {
     struct captured *next;
+    bool is_answer;
+    uint64_t fetch, waited_us;        /* of an answer, */
+    uint32_t target_len, request_len; /* and how long its parts are */
     bool is_client, is_out;
     enum transport transport;
     struct address local, remote;
@@ -54,7 +73,8 @@ struct captured {
 
 /* A reader. emit is called at the end of a turn, and must not block; the list is borrowed. */
 struct capture_tap {
-    uint64_t id; /* 0: this slot is free */
+    uint64_t id;        /* 0: this slot is free */
+    bool takes_answers; /* in place of messages */
     void (*emit)(void *context, uint64_t id, const struct captured *first, uint64_t lost);
     void *context;
 };
@@ -74,6 +94,12 @@ void capture_add(struct context *context, const struct capture_view *view);
 /** As capture_add(), for a message that was no datagram: written as over UDP. */
 void capture_add_message(struct context *context, const struct capture_view *view,
                          const struct message *message);
+
+/** Whether a reader wants answers. Takes a context without a reader. */
+bool capture_takes_answers(const struct context *context);
+
+/** An answer, copied; left out and counted as of capture_add(), and where it is too long. */
+void capture_add_answer(struct context *context, const struct capture_answer *view);
 
 /**
  * What is known of the exchange of @p client under @p token (both borrowed for the call): its

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "ctl/capture.h"
 
+#include "ctl/stop.h"
 #include "ctl/wire.h"
 
 #include <arpa/inet.h>
@@ -72,14 +73,6 @@ struct capture_file {
     unsigned number, kept;    /* of a set: this file, counted from 1, and how many stay; or 0, 0 */
     time_t begun[FILES_KEPT]; /* of a set: when file N began, at N % FILES_KEPT */
 };
-
-static volatile sig_atomic_t stop;
-
-static void capture_on_signal(int number)
-{
-    (void)number;
-    stop = 1;
-}
 
 /* ---- blocks ---- */
 
@@ -384,21 +377,6 @@ struct capture_order {
     int filter_count;
 };
 
-static bool take_count(const char *name, const char *text, uint64_t most, uint64_t *ret)
-{
-    char *end = NULL;
-
-    errno = 0;
-    uint64_t value = strtoull(text, &end, 10);
-    if (end == text || *end != '\0' || text[0] == '-' || value == 0 || value > most || errno != 0) {
-        (void)fprintf(stderr, "criproxyctl: --%s: expected 1 to %" PRIu64 ", got %s\n", name, most,
-                      text);
-        return false;
-    }
-    *ret = value;
-    return true;
-}
-
 static bool take_order(int argc, char **argv, struct capture_order *ret_order)
 {
     static const struct option longs[] = {{"size", required_argument, NULL, 's'},
@@ -411,11 +389,11 @@ static bool take_order(int argc, char **argv, struct capture_order *ret_order)
 
     optind = 0; /* another command line than before */
     while ((option = getopt_long(argc, argv, "s:t:f:", longs, NULL)) != -1) {
-        if (option == 's' && take_count("size", optarg, UINT64_C(1000000000000), &value)) {
+        if (option == 's' && stop_take_count("size", optarg, UINT64_C(1000000000000), &value)) {
             order.size_max = value;
-        } else if (option == 't' && take_count("time", optarg, 86400, &value)) {
+        } else if (option == 't' && stop_take_count("time", optarg, 86400, &value)) {
             order.time_s = (unsigned)value;
-        } else if (option == 'f' && take_count("files", optarg, FILES_KEPT, &value)) {
+        } else if (option == 'f' && stop_take_count("files", optarg, FILES_KEPT, &value)) {
             order.kept = (unsigned)value;
         } else {
             return false;
@@ -447,7 +425,7 @@ static bool take_messages(struct wire *wire, struct capture_file *file)
             return false;
         }
         bool is_full = file->size_max > 0 && file->written >= file->size_max;
-        if (stop != 0 || (is_full && file->kept == 0)) {
+        if (stop_asked != 0 || (is_full && file->kept == 0)) {
             return true;
         }
         if (is_full && !file_rotate(file)) {
@@ -455,17 +433,6 @@ static bool take_messages(struct wire *wire, struct capture_file *file)
         }
     }
     return result == WIRE_STOPPED;
-}
-
-static void catch_signals(unsigned time_s)
-{
-    const struct sigaction action = {.sa_handler = capture_on_signal};
-
-    (void)sigaction(SIGINT, &action, NULL);
-    (void)sigaction(SIGTERM, &action, NULL);
-    (void)sigaction(SIGHUP, &action, NULL);
-    (void)sigaction(SIGALRM, &action, NULL);
-    (void)alarm(time_s);
 }
 
 int capture_run(const char *socket, int argc, char **argv)
@@ -485,8 +452,8 @@ int capture_run(const char *socket, int argc, char **argv)
                                  .size_max = order.size_max,
                                  .number = order.kept > 0 ? 1 : 0,
                                  .kept = order.kept};
-    wire.stop = &stop;
-    catch_signals(order.time_s);
+    wire.stop = &stop_asked;
+    stop_on_signals(order.time_s);
     bool is_begun = file_open(&file);
     bool is_good = is_begun && wire_ask(&wire, "messages", order.filters, order.filter_count) &&
                    take_messages(&wire, &file);

@@ -4,6 +4,7 @@
  * answer. The protocol is in server/control.h.
  */
 #include "ctl/capture.h"
+#include "ctl/record.h"
 #include "ctl/show.h"
 #include "ctl/top.h"
 #include "ctl/wire.h"
@@ -41,6 +42,8 @@ static const struct own_command {
 } own_commands[] = {
     {"capture", "[--size BYTES] [--files COUNT] [--time SECONDS] FILE [FILTER...]",
      "messages, decrypted, in a pcapng file for Wireshark; FILTER is as of messages", capture_run},
+    {"record", "[--time SECONDS] FILE [target=TEXT]",
+     "what origin servers answer, in a file for a route via = recording:FILE", record_run},
     {"top", "[--once] [--interval SECONDS]", "requests a second, reasons, servers and clients",
      top_run},
 };

@@ -4,6 +4,7 @@
 
 #include "coap/block.h"
 #include "coap/option.h"
+#include "context/capture.h"
 #include "fetch/admit.h"
 #include "fetch/cached.h"
 #include "fetch/coalesce.h"
@@ -297,4 +298,24 @@ void fetch_let_go(struct fetch *fetch, struct waiter *waiter)
 {
     take_off(fetch, waiter);
     stand_alone(fetch);
+}
+
+/* --- for criproxyctl record ----------------------------------------------- */
+
+void fetch_tell_answer(struct fetch_side *side, const struct fetch *fetch,
+                       const struct message *message)
+{
+    char target[4096];
+    uint64_t token = 0;
+    for (size_t i = 0; i < FETCH_TOKEN_LEN; i++) {
+        token = token << 8 | fetch->token[i];
+    }
+    const struct capture_answer view = {
+        .fetch = token,
+        .waited_us = context_now_us(&side->context) - fetch->sending.sent_us,
+        .target = target_format(&fetch->target, target, sizeof(target)),
+        .request = {fetch->sending.datagram, fetch->sending.datagram_len},
+        .body = fetch->sending.body,
+        .answer = message};
+    capture_add_answer(&side->context, &view);
 }

@@ -299,4 +299,8 @@ void trail_event(struct context *context, struct trail *trail, enum event_kind k
  */
 bool fetch_lost(struct fetch_side *side, struct fetch *fetch);
 
+/** Tells criproxyctl record of an answer, borrowed for the call; only while one takes answers. */
+void fetch_tell_answer(struct fetch_side *side, const struct fetch *fetch,
+                       const struct message *message);
+
 #endif

@@ -5,6 +5,7 @@
 #include "coap/block.h"
 #include "coap/option.h"
 #include "conf/device.h"
+#include "context/capture.h"
 #include "context/faults.h"
 #include "fetch/admit.h"
 #include "fetch/group.h"
@@ -230,6 +231,9 @@ static void forward_on_response(struct origin_side *below, struct sending *sendi
         (message->code == CODE(2, 31) && is_stray_continue(fetch))) {
         fetch_fail(side, fetch, REASON_origin_invalid, NULL);
         return;
+    }
+    if (capture_takes_answers(&side->context)) {
+        fetch_tell_answer(side, fetch, message);
     }
     if (message->code == CODE(4, 29)) {
         throttle_note(&side->origin, &fetch->target, fetch->sending.datagram[1],

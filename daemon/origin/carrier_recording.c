@@ -160,8 +160,8 @@ static void add_own_option(struct own_options *own, uint16_t number, uint32_t va
 }
 
 /* Both in the order of their numbers. @p is_kept: of the recording's; NULL: all. */
-static void write_options(struct message_writer *writer, struct bytes recorded,
-                          bool (*is_kept)(uint16_t number), const struct own_options *own)
+static void write_merged_options(struct message_writer *writer, struct bytes recorded,
+                                 bool (*is_kept)(uint16_t number), const struct own_options *own)
 {
     struct option_iter iter;
     struct option option;
@@ -247,8 +247,8 @@ static void add_own_options(struct replay_run *run, const struct message *reques
 }
 
 /* What is given now; the run may be gone when it returns. */
-static void give_answer(struct origin_side *side, struct replay_run *run,
-                        const struct recording_answer *recorded)
+static void replay_answer(struct origin_side *side, struct replay_run *run,
+                          const struct recording_answer *recorded)
 {
     struct sending *sending = run->sending;
     struct recording *recording = recording_acquire(run->recording);
@@ -273,8 +273,8 @@ static void give_answer(struct origin_side *side, struct replay_run *run,
     }
     add_own_options(run, &request, recorded, is_there && is_cut ? &block : NULL, &own);
     message_writer_init(&writer, buffer, sizeof(buffer), MESSAGE_ACK, answer.code, 0, none);
-    write_options(&writer, is_there ? recorded->options : none, is_valid ? is_of_valid : NULL,
-                  &own);
+    write_merged_options(&writer, is_there ? recorded->options : none,
+                         is_valid ? is_of_valid : NULL, &own);
     answer.options = (struct bytes){buffer + MESSAGE_HEADER_LEN, writer.len - MESSAGE_HEADER_LEN};
     sending_answered(side, sending, &answer, false);
     recording_release(recording);
@@ -283,7 +283,7 @@ static void give_answer(struct origin_side *side, struct replay_run *run,
 static void on_replay_due(void *context, struct timer *timer, uint64_t now_ms);
 
 /* When the answer after the one that is given now is due. */
-static void await_next(struct origin_side *side, struct replay_run *run, uint64_t now_ms)
+static void replay_await_next(struct origin_side *side, struct replay_run *run, uint64_t now_ms)
 {
     const struct recording_entry *entry = &run->recording->entries[run->entry];
     const struct recording_answer *answers = &run->recording->answers[entry->first];
@@ -301,7 +301,7 @@ static void on_replay_due(void *context, struct timer *timer, uint64_t now_ms)
     struct replay_run *run = HASH_ENTRY(timer, struct replay_run, timer);
     if (run->entry == RECORDING_NONE) {
         const struct recording_answer own = {.code = run->own_code};
-        give_answer(side, run, &own);
+        replay_answer(side, run, &own);
         return;
     }
     const struct recording_entry *entry = &run->recording->entries[run->entry];
@@ -312,7 +312,7 @@ static void on_replay_due(void *context, struct timer *timer, uint64_t now_ms)
         }
     } else {
         run->next++;
-        await_next(side, run, now_ms);
+        replay_await_next(side, run, now_ms);
     }
     struct played *played = look_played(side->replays, run->recording);
     if (played != NULL) {
@@ -320,7 +320,7 @@ static void on_replay_due(void *context, struct timer *timer, uint64_t now_ms)
         played->requests[run->request].answer = run->next - 1;
     }
     sending_event(side, run->sending, EVENT_recorded, entry->line);
-    give_answer(side, run, &run->recording->answers[entry->first + run->next - 1]);
+    replay_answer(side, run, &run->recording->answers[entry->first + run->next - 1]);
 }
 
 /* --- requests in blocks ------------------------------------------------------- */
@@ -512,7 +512,7 @@ static void start_run(struct origin_side *side, struct replay_run *run)
     if (run->entry == RECORDING_NONE || run->is_block) {
         timer_set(&side->context.wheel, &run->timer, now_ms, on_replay_due);
     } else {
-        await_next(side, run, now_ms);
+        replay_await_next(side, run, now_ms);
     }
 }
 

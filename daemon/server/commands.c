@@ -710,7 +710,7 @@ static const char *take_capture_argument(const char *argument, struct control_ca
 static void run_messages(struct control_client *client, const struct control_request *request)
 {
     struct control_capture wanted = {
-        .client = "", .origin = "", .has_clients = true, .has_origins = true};
+        .client = "", .origin = "", .target = "", .has_clients = true, .has_origins = true};
 
     for (size_t i = 0; i < request->argument_count; i++) {
         const char *wrong = take_capture_argument(request->arguments[i], &wanted);
@@ -718,6 +718,20 @@ static void run_messages(struct control_client *client, const struct control_req
             control_end(client, wrong);
             return;
         }
+    }
+    control_capture(client, &wanted);
+}
+
+static void run_answers(struct control_client *client, const struct control_request *request)
+{
+    struct control_capture wanted = {.client = "", .origin = "", .target = "", .has_answers = true};
+
+    if (request->argument_count > 0) {
+        wanted.target = value_of(request->arguments[0], "target");
+    }
+    if (wanted.target == NULL) {
+        control_end(client, "expected target=TEXT");
+        return;
     }
     control_capture(client, &wanted);
 }

@@ -292,6 +292,7 @@ void control_capture(struct control_client *client, const struct control_capture
     struct worker_capture capture = {.id = client->id,
                                      .has_clients = wanted->has_clients,
                                      .has_origins = wanted->has_origins,
+                                     .has_answers = wanted->has_answers,
                                      .answer_to = server->loop,
                                      .on_lines = on_lines,
                                      .context = server};
@@ -301,7 +302,8 @@ void control_capture(struct control_client *client, const struct control_capture
         return;
     }
     if (!take_filter(capture.client, wanted->client) ||
-        !take_filter(capture.origin, wanted->origin)) {
+        !take_filter(capture.origin, wanted->origin) ||
+        !take_filter(capture.target, wanted->target)) {
         control_end(client, "filter too long");
         return;
     }

@@ -117,8 +117,8 @@ void control_trace(struct control_client *client, const struct control_filter *f
 
 /* Which messages are captured, as in struct worker_capture. */
 struct control_capture {
-    const char *client, *origin;
-    bool has_clients, has_origins;
+    const char *client, *origin, *target;
+    bool has_clients, has_origins, has_answers;
 };
 
 /**

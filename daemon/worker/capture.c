@@ -10,6 +10,8 @@
 #include "context/capture.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,29 +38,59 @@ static bool address_begins_with(const struct address *address, const char *text)
     return text[0] == '\0' || strncmp(address_format(address, shown), text, strlen(text)) == 0;
 }
 
+/* Whether @p text is somewhere in the target of an answer. */
+static bool target_has(const struct captured *answer, const char *text)
+{
+    return text[0] == '\0' || memmem(answer->data, answer->target_len, text, strlen(text)) != NULL;
+}
+
 static bool is_captured(const struct worker_capture *capture, const struct captured *message)
 {
+    if (message->is_answer || capture->has_answers) {
+        return message->is_answer && capture->has_answers && target_has(message, capture->target);
+    }
     return message->is_client
                ? capture->has_clients && address_begins_with(&message->remote, capture->client)
                : capture->has_origins && address_begins_with(&message->remote, capture->origin);
 }
 
-static void put_hex(struct json_writer *out, const struct captured *message)
+static void put_hex(struct json_writer *out, const char *key, const uint8_t *data, size_t len)
 {
     static const char digits[] = "0123456789abcdef";
-    char hex[2 * CAPTURE_BYTES_MAX];
+    char hex[2 * CAPTURE_ANSWER_MAX];
 
-    for (uint32_t i = 0; i < message->len; i++) {
-        hex[2 * i] = digits[message->data[i] >> 4];
-        hex[2 * i + 1] = digits[message->data[i] & 15];
+    for (size_t i = 0; i < len && i < CAPTURE_ANSWER_MAX; i++) {
+        hex[2 * i] = digits[data[i] >> 4];
+        hex[2 * i + 1] = digits[data[i] & 15];
     }
-    json_text_len(out, "data", hex, 2 * (size_t)message->len);
+    json_text_len(out, key, hex, 2 * len);
+}
+
+static void put_captured_answer(struct json_writer *out, const struct captured *answer)
+{
+    const uint8_t *request = answer->data + answer->target_len;
+    char fetch[17];
+
+    (void)snprintf(fetch, sizeof(fetch), "%016" PRIx64, answer->fetch);
+    json_begin(out);
+    json_uint(out, "at_us", answer->at_us);
+    json_uint(out, "waited_us", answer->waited_us);
+    json_text(out, "fetch", fetch);
+    json_text_len(out, "target", (const char *)answer->data, answer->target_len);
+    put_hex(out, "request", request, answer->request_len);
+    put_hex(out, "answer", request + answer->request_len,
+            answer->len - answer->target_len - answer->request_len);
+    (void)json_end(out);
 }
 
 static void put_message(struct json_writer *out, const struct captured *message)
 {
     char text[ADDRESS_TEXT_MAX];
 
+    if (message->is_answer) {
+        put_captured_answer(out, message);
+        return;
+    }
     json_begin(out);
     json_uint(out, "at_us", message->at_us);
     json_text(out, "side", message->is_client ? "client" : "origin");
@@ -75,7 +107,7 @@ static void put_message(struct json_writer *out, const struct captured *message)
         json_text(out, "reason", reason_row(message->reason)->name);
     }
     json_uint(out, "len", message->whole);
-    put_hex(out, message);
+    put_hex(out, "data", message->data, message->len);
     (void)json_end(out);
 }
 
@@ -160,8 +192,10 @@ struct capture_task {
 static void capture_task(void *context)
 {
     struct capture_task task = *(struct capture_task *)context;
-    const struct capture_tap tap = {
-        .id = task.capture.id, .emit = on_capture, .context = task.worker};
+    const struct capture_tap tap = {.id = task.capture.id,
+                                    .takes_answers = task.capture.has_answers,
+                                    .emit = on_capture,
+                                    .context = task.worker};
 
     free(context);
     if (capture_add_tap(&task.worker->engine->context, &tap) != 0) {

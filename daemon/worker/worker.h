@@ -153,6 +153,8 @@ struct worker_capture {
     uint64_t id;
     char client[TRACE_FILTER_MAX], origin[TRACE_FILTER_MAX]; /* its address begins so */
     bool has_clients, has_origins;                           /* the sides */
+    bool has_answers;              /* those of origin servers, in place of messages, */
+    char target[TRACE_FILTER_MAX]; /* to requests whose target has that text */
     struct loop *answer_to;
     void (*on_lines)(struct worker_lines *lines); /* in that loop */
     void *context;

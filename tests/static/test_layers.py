@@ -26,7 +26,7 @@ LAYERS = [
     ("worker", "base conf coap context engine net ops client"),
     ("server", "base cache conf coap engine fetch net ops client policy worker"),
     ("conf/doc", "base coap conf net"),
-    ("ctl", "base ops"),
+    ("ctl", "base coap ops"),
 ]
 
 def allowed():

@@ -113,54 +113,74 @@ static void test_what_is_wrong_is_told_with_its_line(void **state)
 
 static void test_all_errors_of_a_file_are_told_up_to_ten(void **state)
 {
+    static const char line[] = "> GRAB coap://h/x\n< 2.05\n";
     char text[1024] = "";
 
     (void)state;
-    for (int i = 0; i < 30; i++) {
-        strcat(text, "> GRAB coap://h/x\n< 2.05\n");
+    for (size_t i = 0; i < 30; i++) {
+        memcpy(text + i * (sizeof(line) - 1), line, sizeof(line));
     }
     assert_null(load_recording(text));
     assert_int_equal(errors.count, 10);
     assert_non_null(strstr(errors.text[9], ":19: expected a method"));
 }
 
+/* A text that grows: as large as it ever gets here. */
+struct large {
+    char *text;
+    size_t len, capacity;
+};
+
+static void add_text(struct large *to, const char *text)
+{
+    to->len += (size_t)snprintf(to->text + to->len, to->capacity - to->len, "%s", text);
+}
+
+static void add_many(struct large *to, char c, size_t count)
+{
+    memset(to->text + to->len, c, count);
+    to->len += count;
+    to->text[to->len] = '\0';
+}
+
+static void assert_too_large(struct large *large, const char *words)
+{
+    assert_null(load_bytes(large->text, large->len));
+    assert_non_null(strstr(errors.text[0], words));
+    large->len = 0;
+}
+
 static void test_sizes_have_caps(void **state)
 {
-    static const char request[] = "> PUT coap://h/x \"", answer[] = "\n< 2.04\n";
-    size_t piece = 60000, len = 0;
-    char *text = calloc(1, (size_t)RECORDING_FILE_MAX + 64);
+    struct large large = {.capacity = (size_t)RECORDING_FILE_MAX + 64};
 
     (void)state;
-    assert_non_null(text);
-    /* A line. */
-    len = (size_t)sprintf(text, "%s", request);
-    memset(text + len, 'a', RECORDING_LINE_MAX);
-    strcpy(text + len + RECORDING_LINE_MAX, "\"\n< 2.04\n");
-    assert_null(load_recording(text));
-    assert_non_null(strstr(errors.text[0], ":1: a line that is too long"));
-    /* A payload. */
-    len = (size_t)sprintf(text, "> PUT coap://h/x\n");
-    for (unsigned i = 0; i < RECORDING_BODY_MAX / piece + 1; i++) {
-        len += (size_t)sprintf(text + len, " \"");
-        memset(text + len, 'a', piece);
-        len += piece;
-        len += (size_t)sprintf(text + len, "\"\n");
+    large.text = calloc(1, large.capacity);
+    assert_non_null(large.text);
+    add_text(&large, "> PUT coap://h/x \"");
+    add_many(&large, 'a', RECORDING_LINE_MAX);
+    add_text(&large, "\"\n< 2.04\n");
+    assert_too_large(&large, ":1: a line that is too long");
+
+    add_text(&large, "> PUT coap://h/x\n");
+    for (unsigned i = 0; i < RECORDING_BODY_MAX / 60000 + 1; i++) {
+        add_text(&large, " \"");
+        add_many(&large, 'a', 60000);
+        add_text(&large, "\"\n");
     }
-    strcpy(text + len, answer);
-    assert_null(load_recording(text));
-    assert_non_null(strstr(errors.text[0], ":19: too long"));
-    /* The number of requests. */
-    len = 0;
+    add_text(&large, "< 2.04\n");
+    assert_too_large(&large, ":19: too long");
+
     for (unsigned i = 0; i <= RECORDING_ENTRIES_MAX; i++) {
-        len += (size_t)sprintf(text + len, "> GET coap://h/%u\n< 2.05\n", i);
+        char line[64];
+        (void)snprintf(line, sizeof(line), "> GET coap://h/%u\n< 2.05\n", i);
+        add_text(&large, line);
     }
-    assert_null(load_recording(text));
-    assert_non_null(strstr(errors.text[0], ":32769: too many requests"));
-    /* The file. */
-    memset(text, '\n', (size_t)RECORDING_FILE_MAX + 1);
-    assert_null(load_bytes(text, (size_t)RECORDING_FILE_MAX + 1));
-    assert_non_null(strstr(errors.text[0], "has more than 16 MiB"));
-    free(text);
+    assert_too_large(&large, ":32769: too many requests");
+
+    add_many(&large, '\n', (size_t)RECORDING_FILE_MAX + 1);
+    assert_too_large(&large, "has more than 16 MiB");
+    free(large.text);
 }
 
 static void test_only_a_regular_file_is_read(void **state)
