@@ -132,7 +132,11 @@ cri.fields = {
 }
 local e_malformed = ProtoExpert.new(
     "cri.malformed", "Malformed CRI", expert.group.MALFORMED, expert.severity.ERROR)
-cri.experts = { e_malformed }
+-- A post-dissector cannot take back what another dissector has said: it says what to make of it.
+local e_known = ProtoExpert.new("cri.known",
+    "An option of draft-ietf-core-href: \"Invalid Option Number\" is no error of the message",
+    expert.group.COMMENTS_GROUP, expert.severity.COMMENT)
+cri.experts = { e_malformed, e_known }
 
 cri.prefs.payload_format = Pref.range("Content-Formats of CRIs", "60",
     "Payloads of these formats that are a CRI or CRI reference are shown (60: application/cbor)",
@@ -148,6 +152,7 @@ media.fields = { f_format, f_accept }
 
 local option_name = Field.new("coap.opt.name")
 local coap_payload = Field.new("coap.payload")
+local expert_message = Field.new("_ws.expert.message")
 
 -- ---- CBOR ----
 
@@ -741,6 +746,16 @@ local function attempt(tree, f, ...)
     return nil
 end
 
+-- Wireshark's own dissector does not know the number of this option: no error.
+local function note_known(tree, option)
+    for _, said in ipairs({ expert_message() }) do
+        if said.value == "Invalid Option Number " .. option.number then
+            tree:add_proto_expert_info(e_known)
+            return
+        end
+    end
+end
+
 -- Adds notation and URI of an item; returns the URI.
 local function show_reference(tree, item, range)
     tree:add(f_diag, range, diag(item)):set_generated()
@@ -756,6 +771,7 @@ end
 local function show_proxy_cri(tree, option, pinfo)
     local item_tree = tree:add(f_proxy_cri, option.value_range)
     item_tree:add(f_option, option.range, option.number):set_generated()
+    note_known(item_tree, option)
     local item = attempt(item_tree, read_one, option.value)
     local uri = item and show_reference(item_tree, item, option.value_range)
     if uri then
@@ -768,6 +784,7 @@ local function show_scheme_number(tree, option, message, pinfo)
     local number = uint(option.value)
     local item_tree = tree:add(f_scheme_number, option.value_range, number)
     item_tree:add(f_option, option.range, option.number):set_generated()
+    note_known(item_tree, option)
     if #option.value > 3 then
         item_tree:add_proto_expert_info(e_malformed, "longer than 3 bytes")
         return
