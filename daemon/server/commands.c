@@ -604,25 +604,6 @@ static void run_fault(struct control_client *client, const struct control_reques
 
 /* ---- the live trace ---- */
 
-/* Whether an address may begin so: "192.0.2.", "[2001:db8:", "[fe80::1%wpan0]:5683", "fe80". */
-static bool begins_an_address(const char *text)
-{
-    const char *zone = strchr(text, '%');
-    size_t len = zone != NULL ? (size_t)(zone - text) : strlen(text);
-
-    return strspn(text, "0123456789abcdef.:[]") >= len;
-}
-
-static bool is_reason(const char *name)
-{
-    for (int i = REASON_none + 1; i < REASON_COUNT; i++) {
-        if (strcmp(reason_row((enum reason)i)->name, name) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 #define TRACE_MOST_MAX 100000ul
 
 /* Requests in a second. NULL, or what is wrong. */
@@ -651,10 +632,10 @@ static const char *take_trace_argument(const char *argument, struct control_filt
     if (client == NULL && target == NULL && reason == NULL && identity == NULL) {
         return "expected client=ADDRESS, target=TEXT, reason=REASON, identity=TEXT or most=NUMBER";
     }
-    if (client != NULL && !begins_an_address(client)) {
+    if (client != NULL && !control_begins_address(client)) {
         return "client: expected an address, or how one begins, in lower case";
     }
-    if (reason != NULL && reason[0] != '\0' && !is_reason(reason)) {
+    if (reason != NULL && reason[0] != '\0' && !control_is_reason(reason)) {
         return "reason: no such reason; see criproxyd(8)";
     }
     filter->client = client != NULL ? client : filter->client;
@@ -691,8 +672,8 @@ static const char *take_capture_argument(const char *argument, struct control_ca
     if (client == NULL && origin == NULL && side == NULL) {
         return "expected client=ADDRESS, origin=ADDRESS or side=clients|origins";
     }
-    if ((client != NULL && !begins_an_address(client)) ||
-        (origin != NULL && !begins_an_address(origin))) {
+    if ((client != NULL && !control_begins_address(client)) ||
+        (origin != NULL && !control_begins_address(origin))) {
         return "client, origin: expected an address, or how one begins, in lower case";
     }
     if (side != NULL && strcmp(side, "clients") != 0 && strcmp(side, "origins") != 0) {

@@ -271,6 +271,26 @@ static void stop_tracing(struct control_client *client)
     }
 }
 
+/* ---- filters ---- */
+
+bool control_begins_address(const char *text)
+{
+    const char *zone = strchr(text, '%');
+    size_t len = zone != NULL ? (size_t)(zone - text) : strlen(text);
+
+    return strspn(text, "0123456789abcdef.:[]") >= len;
+}
+
+bool control_is_reason(const char *name)
+{
+    for (int i = REASON_none + 1; i < REASON_COUNT; i++) {
+        if (strcmp(reason_row((enum reason)i)->name, name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* ---- messages ---- */
 
 static void on_lines(struct worker_lines *lines)

@@ -115,6 +115,12 @@ struct control_filter {
  */
 void control_trace(struct control_client *client, const struct control_filter *filter);
 
+/** Whether an address may begin so: "192.0.2.", "[2001:db8:", "[fe80::1%wpan0]:5683", "fe80". */
+bool control_begins_address(const char *text);
+
+/** Whether a reason of reasons.def has that name. */
+bool control_is_reason(const char *name);
+
 /* Which messages are captured, as in struct worker_capture. */
 struct control_capture {
     const char *client, *origin, *target;
