@@ -99,8 +99,9 @@ static inline int link_renew(struct link *link, uint32_t client, uint32_t *ret_e
 
 /**
  * Begin a new session of @p client, from a new endpoint, in place of the one that it has: the peer
- * may have lost it. What is sent before it is up is lost. Nothing where the session has been begun
- * after @p since_ns, too many handshakes are under way, or over other transports than DTLS.
+ * may have lost it. What is sent before it is up is lost. Nothing where the session is up, or its
+ * handshake under way, since a time after @p since_ns, too many handshakes are under way, or over
+ * other transports than DTLS.
  *
  * @return 0 or -errno.
  */

@@ -15,7 +15,8 @@
 #include <string.h>
 
 enum {
-    AT_ONCE = 32, /* handshakes under way */
+    AT_ONCE = 32,       /* handshakes under way while all are brought up, */
+    SHAKING_MAX = 4096, /* and later, when many have lost their sessions */
     TICK_MS = 20,
     PATIENCE_S = 20, /* for one handshake */
     MTU = 1232,
@@ -39,6 +40,7 @@ struct session {
     const uint8_t *input;
     size_t input_len;
     uint64_t since_ns; /* shaking */
+    uint64_t up_ns;    /* when the handshake was done */
 };
 
 struct dtls_link {
@@ -49,7 +51,7 @@ struct dtls_link {
     BIO_METHOD *method;
     struct session *sessions;
     uint32_t count;
-    struct session *shaking[AT_ONCE];
+    struct session *shaking[SHAKING_MAX];
     struct link_handshakes *result; /* while connecting */
     uint64_t tick_ns;               /* when timers of handshakes were looked at */
     link_message_fn on_message;
@@ -147,7 +149,7 @@ static SSL *new_ssl(struct session *session)
 
 static void leave_shaking(struct session *session)
 {
-    for (unsigned i = 0; i < AT_ONCE; i++) {
+    for (unsigned i = 0; i < SHAKING_MAX; i++) {
         if (session->dtls->shaking[i] == session) {
             session->dtls->shaking[i] = NULL;
         }
@@ -175,6 +177,7 @@ static void shake(struct session *session)
     if (result == 1) {
         leave_shaking(session);
         session->state = SESSION_UP;
+        session->up_ns = clock_now_ns();
         session->dtls->result->done++;
         session->dtls->result->resumed += SSL_session_reused(session->ssl) == 1;
     } else if (SSL_get_error(session->ssl, result) != SSL_ERROR_WANT_READ) {
@@ -218,7 +221,7 @@ static int start(struct session *session, unsigned place)
 
 static void on_time(struct dtls_link *dtls, uint64_t now_ns)
 {
-    for (unsigned i = 0; i < AT_ONCE; i++) {
+    for (unsigned i = 0; i < SHAKING_MAX; i++) {
         struct session *session = dtls->shaking[i];
         if (session == NULL) {
             continue;
@@ -309,15 +312,19 @@ static int renew(struct link *link, uint32_t client, uint32_t *ret_endpoint)
     return 0;
 }
 
-/* With the ticket that it has; its place among the handshakes is the first that is free. */
+/* With the ticket that it has; a handshake that hangs is given up for another one. */
 static int reopen(struct link *link, uint32_t client, uint64_t since_ns)
 {
     struct dtls_link *dtls = of_link(link);
     struct session *session = &dtls->sessions[client];
+    bool is_new = (session->state == SESSION_UP && session->up_ns > since_ns) ||
+                  (session->state == SESSION_SHAKING && session->since_ns > since_ns);
 
-    bool is_new = session->state != SESSION_NONE && session->since_ns > since_ns;
-
-    for (unsigned i = 0; i < AT_ONCE && !is_new && session->state != SESSION_SHAKING; i++) {
+    if (is_new) {
+        return 0;
+    }
+    leave_shaking(session);
+    for (unsigned i = 0; i < SHAKING_MAX; i++) {
         if (dtls->shaking[i] == NULL) {
             link->reopened++;
             return start(session, i);

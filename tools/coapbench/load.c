@@ -93,12 +93,15 @@ static void on_timer(void *context, uint32_t number)
     } else if (request->retransmits == load->options->max_retransmit) {
         load_end_request(load, number, END_UNACKNOWLEDGED);
     } else {
+        /* What was sent last has had no answer on the session that there was, unless that was begun
+         * then: timers are late by some of the time between. */
+        uint64_t sent_ns = load->now_ns - request->timeout_ns - request->timeout_ns / 4;
         request->retransmits++;
         request->timeout_ns *= 2;
         load->result.counters.retransmitted++;
         load_set_timer(load, number, request->timeout_ns);
         if (load->options->reconnect > 0 && request->retransmits >= load->options->reconnect) {
-            load->error = link_reopen(load->link, request->client, request->started_ns);
+            load->error = link_reopen(load->link, request->client, sent_ns);
         }
         request_transmit(load, request);
     }
