@@ -2,6 +2,7 @@
 /* What replicas have in common: cluster.secret-file, and the server of cache.shared. */
 #include "coap/message.h"
 #include "conf/loader.h"
+#include "net/resolve.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -198,9 +199,42 @@ static bool parse_database(const char *text, uint32_t *ret_database)
     return number <= DATABASE_MAX;
 }
 
-static bool parse_shared(const char *text, struct config_shared *ret_shared)
+/* An address, or a name that a resolver takes for no address. @return false for anything else */
+static bool parse_shared_host(struct loader *loader, const char *text, size_t len,
+                              struct config_shared *shared)
 {
-    static const char unix_prefix[] = "unix:", redis_prefix[] = "redis://";
+    if (address_parse(text, len, REDIS_PORT, &shared->address)) {
+        return !address_is_multicast(&shared->address) && shared->address.port != 0;
+    }
+    const char *colon = memchr(text, ':', len);
+    size_t name_len = colon == NULL ? len : (size_t)(colon - text);
+    uint32_t port = REDIS_PORT;
+    char digits[8] = "";
+    if (colon != NULL) {
+        size_t digit_count = len - name_len - 1;
+        if (digit_count == 0 || digit_count >= sizeof(digits)) {
+            return false;
+        }
+        memcpy(digits, colon + 1, digit_count);
+        if (!parse_database(digits, &port) || port == 0) {
+            return false;
+        }
+    }
+    char *name = arena_alloc(loader->config->arena, name_len + 1);
+    if (name == NULL || !resolve_is_host_name(text, name_len)) {
+        return false;
+    }
+    memcpy(name, text, name_len);
+    name[name_len] = '\0';
+    shared->host = name;
+    shared->address = (struct address){.family = ADDRESS_NONE, .port = (uint16_t)port};
+    return true;
+}
+
+static bool parse_shared(struct loader *loader, const char *text, struct config_shared *ret_shared)
+{
+    static const char unix_prefix[] = "unix:", redis_prefix[] = "redis://",
+                      tls_prefix[] = "rediss://";
     struct config_shared shared = {.path = NULL};
 
     if (strncmp(text, unix_prefix, sizeof(unix_prefix) - 1) == 0) {
@@ -208,13 +242,13 @@ static bool parse_shared(const char *text, struct config_shared *ret_shared)
         *ret_shared = shared;
         return shared.path[0] == '/' && strlen(shared.path) <= SHARED_PATH_MAX;
     }
-    if (strncmp(text, redis_prefix, sizeof(redis_prefix) - 1) != 0) {
+    shared.has_tls = strncmp(text, tls_prefix, sizeof(tls_prefix) - 1) == 0;
+    if (!shared.has_tls && strncmp(text, redis_prefix, sizeof(redis_prefix) - 1) != 0) {
         return false;
     }
-    text += sizeof(redis_prefix) - 1;
+    text += shared.has_tls ? sizeof(tls_prefix) - 1 : sizeof(redis_prefix) - 1;
     size_t len = strcspn(text, "/");
-    if (!address_parse(text, len, REDIS_PORT, &shared.address) || shared.address.port == 0 ||
-        address_is_multicast(&shared.address) ||
+    if (!parse_shared_host(loader, text, len, &shared) ||
         (text[len] == '/' && !parse_database(text + len + 1, &shared.database))) {
         return false;
     }
@@ -247,11 +281,18 @@ void loader_check_shared(struct loader *loader)
 
     if (where[0] != '\0' && !CRI_WITH_REDIS) {
         shared_error(loader, "shared", "built without Redis", where);
-    } else if (where[0] != '\0' && !parse_shared(where, &config->shared)) {
+    } else if (where[0] != '\0' && !parse_shared(loader, where, &config->shared)) {
         shared_error(loader, "shared",
-                     "expected redis://ADDRESS:PORT/DB with an IPv4 address or an IPv6 address in "
-                     "brackets, or unix:/PATH",
+                     "expected redis://HOST:PORT/DB or rediss://HOST:PORT/DB with a name, an IPv4 "
+                     "address or an IPv6 address in brackets, or unix:/PATH",
                      where);
+    } else if (config->shared.has_tls && !CRI_WITH_TLS) {
+        shared_error(loader, "shared", "built without TLS", where);
+    }
+    if ((config->cache_shared_certificate[0] == '\0') != (config->cache_shared_key[0] == '\0')) {
+        shared_error(loader, "shared-certificate",
+                     "expected cache.shared-certificate and cache.shared-key together",
+                     config->cache_shared_certificate);
     }
     if (!is_prefix(config->cache_shared_prefix)) {
         shared_error(loader, "shared-prefix", "expected letters, digits, and . _ : -",

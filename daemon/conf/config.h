@@ -152,7 +152,9 @@ struct config_token {
 /* Where cache.shared leads, and the password. */
 struct config_shared {
     const char *path;       /* of a Unix socket; NULL: */
-    struct address address; /* with the port; ADDRESS_NONE where cache.shared is not set */
+    const char *host;       /* a name; NULL: */
+    struct address address; /* with the port, which a name has, too */
+    bool has_tls;
     uint32_t database;
     const char *password; /* of cache.shared-password-file, wiped with the snapshot; or NULL */
 };

@@ -267,6 +267,11 @@ size_t engine_in_flight(const struct engine *engine)
     return free_slots_taken(&engine->client.requests.free) + engine->fetch.fetches.own_count;
 }
 
+bool engine_owes_changes(const struct engine *engine)
+{
+    return shared_owes(&engine->fetch);
+}
+
 /* The same scheme in the configuration that has come. */
 static const struct scheme *renewed(const struct engine *engine, const struct scheme *old)
 {

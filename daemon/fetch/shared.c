@@ -9,6 +9,7 @@
 #include "fetch/side.h"
 #include "net/entropy.h"
 #include "net/loop.h"
+#include "net/resolve.h"
 #include "net/shared_seal.h"
 
 #include <errno.h>
@@ -44,9 +45,11 @@ struct shared {
     struct shared_store *store;
     struct shared_store_options options;
     char path[108], user[129], password[513], prefix[65]; /* copies: the snapshot may go */
+    char host[RESOLVE_NAME_MAX + 1], server_name[RESOLVE_NAME_MAX + 1];
     struct shared_keys keys;
     uint8_t all_changed[SHARED_HEAD_MAX + PROCESS_LEN];
     uint32_t untold[CHANGES_UNTOLD_SLOTS]; /* this worker's part of what siblings see */
+    uint64_t untold_count;                 /* of all slots */
     uint8_t *buffer;                       /* for an entry, or what is told of a change */
     uint8_t *opened;                       /* of the same size, for what was encrypted */
     size_t buffer_bytes;
@@ -420,6 +423,7 @@ void shared_change(struct fetch_side *side, const struct cache_key *target)
     size_t len = write_change(shared, shared->buffer, shared->buffer_bytes, bytes);
     bool has_name = len > 0 && name_of(shared, bytes.data, bytes.len, name);
     shared->untold[slot]++;
+    shared->untold_count++;
     changes_add_untold(side->origin.changes, slot, 1);
     shared_store_change(shared->store, has_name ? name : NULL, (struct bytes){shared->buffer, len},
                         slot);
@@ -429,6 +433,7 @@ void shared_change(struct fetch_side *side, const struct cache_key *target)
 static void take_told(struct fetch_side *side, uint32_t slot, uint32_t count)
 {
     side->shared->untold[slot] -= count;
+    side->shared->untold_count -= count;
     changes_add_untold(side->origin.changes, slot, 0u - count);
 }
 
@@ -495,6 +500,11 @@ static void on_channel(void *context, bool is_up)
     metric_set(&side->context.metrics.cache_shared_up, is_up);
 }
 
+bool shared_owes(const struct fetch_side *side)
+{
+    return side->shared != NULL && side->shared->untold_count > 0;
+}
+
 bool shared_hears(const struct fetch_side *side)
 {
     return side->shared == NULL || shared_store_hears(side->shared->store);
@@ -514,6 +524,35 @@ static void renew_all_changed(struct shared *shared)
     size_t len =
         write_change(shared, shared->all_changed, sizeof(shared->all_changed), (struct bytes){0});
     shared->options.all_changed = (struct bytes){shared->all_changed, len};
+}
+
+/* What its certificate has to have: without the port, brackets and zone. */
+static void name_server(struct shared *shared, const struct config_shared *server)
+{
+    char text[ADDRESS_TEXT_MAX];
+    if (server->host != NULL) {
+        (void)copy_option(server->host, shared->server_name, sizeof(shared->server_name));
+        return;
+    }
+    const char *at = address_format(&server->address, text);
+    const char *end = at[0] == '[' ? "%]" : ":";
+    at += at[0] == '[';
+    (void)snprintf(shared->server_name, sizeof(shared->server_name), "%.*s", (int)strcspn(at, end),
+                   at);
+}
+
+/* The servers for names are the snapshot's. */
+static void borrow_name_servers(struct shared *shared)
+{
+    const struct config *config = shared->side->context.config;
+    shared->options.name_servers = config->resolve_servers.items;
+    shared->options.name_server_count = config->resolve_servers.count;
+    shared->options.may_ask_system = config->resolve_system == RESOLVE_SYSTEM_AUTO;
+}
+
+static const char *path_option(const char *text)
+{
+    return text != NULL && text[0] != '\0' ? text : NULL;
 }
 
 static int open_store(struct fetch_side *side)
@@ -536,6 +575,12 @@ static int open_store(struct fetch_side *side)
     shared->options = (struct shared_store_options){
         .path = copy_option(config->shared.path, shared->path, sizeof(shared->path)),
         .address = config->shared.address,
+        .host = copy_option(config->shared.host, shared->host, sizeof(shared->host)),
+        .has_tls = config->shared.has_tls,
+        .server_name = shared->server_name,
+        .ca_file = path_option(config->cache_shared_ca),
+        .certificate_file = path_option(config->cache_shared_certificate),
+        .key_file = path_option(config->cache_shared_key),
         .database = config->shared.database,
         .user = copy_option(config->cache_shared_user, shared->user, sizeof(shared->user)),
         .password =
@@ -543,8 +588,11 @@ static int open_store(struct fetch_side *side)
         .prefix = copy_option(config->cache_shared_prefix, shared->prefix, sizeof(shared->prefix)),
         .value_bytes_max = shared->buffer_bytes,
     };
+    name_server(shared, &config->shared);
+    borrow_name_servers(shared);
     renew_all_changed(shared);
-    return shared_store_new(side->context.loop, &shared->options, &handler, side, &shared->store);
+    return shared_store_new(side->context.loop, side->origin.resolver, &shared->options, &handler,
+                            side, &shared->store);
 }
 
 int shared_open(struct fetch_side *side)
@@ -579,5 +627,6 @@ void shared_set_config(struct fetch_side *side)
     if (side->shared != NULL) {
         (void)derive_keys(side->shared); /* without memory nothing there is understood */
         renew_all_changed(side->shared);
+        borrow_name_servers(side->shared);
     }
 }

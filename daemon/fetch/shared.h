@@ -62,6 +62,11 @@ void shared_keep(struct fetch_side *side, const struct fetch *fetch,
  */
 void shared_change(struct fetch_side *side, const struct cache_key *target);
 
+/** Whether there are changes that the server has not taken yet: when the process ends they are
+ * lost.
+ */
+bool shared_owes(const struct fetch_side *side);
+
 /** Whether changes at other replicas are heard, or cache.shared is not set; true for up to 3 s
  * after the last sign of the server. */
 bool shared_hears(const struct fetch_side *side);

@@ -5,6 +5,8 @@
 #include "base/log.h"
 #include "net/loop.h"
 #include "net/loop_internal.h"
+#include "net/redis_tls.h"
+#include "net/resolve.h"
 #include "net/sockaddr.h"
 
 #include <errno.h>
@@ -18,7 +20,8 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#define STALL_MS 3000u /* without a reply that is due */
+#define STALL_MS 3000u   /* without a reply that is due */
+#define RESOLVE_MS 5000u /* for the server's name */
 
 #define EXPECTED_MAX 8192u             /* replies */
 #define EXPECTED_SPARE 16u             /* of these, for what has to be sent */
@@ -43,6 +46,8 @@ static void log_outage(struct redis_link *link, const char *why)
 
 static void disconnect(struct redis_link *link)
 {
+    resolver_withdraw(link->question);
+    link->question = NULL;
     if (link->bev != NULL) {
         bufferevent_free(link->bev);
     }
@@ -64,13 +69,11 @@ void redis_link_clear(struct redis_link *link)
     link->expected = NULL;
 }
 
-void redis_link_fail(struct redis_link *link, const char *why)
+/* Whether or not there was a connection. */
+static void end_link(struct redis_link *link, const char *why)
 {
     unsigned changes = link->changes;
 
-    if (link->bev == NULL) {
-        return;
-    }
     log_outage(link, why);
     disconnect(link);
     link->next_try_ms = loop_now_ms(link->loop) + link->back_off_ms;
@@ -79,6 +82,13 @@ void redis_link_fail(struct redis_link *link, const char *why)
     link->changes = changes;
     link->calls->on_failed(link);
     link->changes = 0;
+}
+
+void redis_link_fail(struct redis_link *link, const char *why)
+{
+    if (link->bev != NULL || link->question != NULL) {
+        end_link(link, why);
+    }
 }
 
 void redis_link_is_up(struct redis_link *link)
@@ -231,20 +241,21 @@ static void on_link_event(struct bufferevent *bev, short what, void *data)
     if ((what & BEV_EVENT_CONNECTED) != 0) {
         (void)setsockopt(bufferevent_getfd(bev), IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     } else if ((what & BEV_EVENT_ERROR) != 0) {
-        redis_link_fail(link, strerror(error));
+        const char *why = link->tls == NULL ? NULL : redis_tls_error(bev);
+        redis_link_fail(link, why != NULL ? why : strerror(error));
     } else {
         redis_link_fail(link, "closed by the server");
     }
 }
 
-static bool start_connecting(struct redis_link *link)
+static bool start_connecting(struct redis_link *link, const struct address *address)
 {
     const struct shared_store_options *options = link->options;
     struct sockaddr_un path = {.sun_family = AF_UNIX};
     union sockaddr_any name;
 
     if (options->path == NULL) {
-        socklen_t len = sockaddr_from_address(&options->address, &name);
+        socklen_t len = sockaddr_from_address(address, &name);
         return bufferevent_socket_connect(link->bev, &name.any, (int)len) == 0;
     }
     size_t len = strlen(options->path);
@@ -256,10 +267,17 @@ static bool start_connecting(struct redis_link *link)
                                       (int)sizeof path) == 0;
 }
 
-void redis_link_connect(struct redis_link *link)
+static struct bufferevent *new_link_bev(struct redis_link *link)
 {
-    link->bev = bufferevent_socket_new(link->loop->base, -1,
-                                       BEV_OPT_CLOSE_ON_FREE | BEV_OPT_DEFER_CALLBACKS);
+    int options = BEV_OPT_CLOSE_ON_FREE | BEV_OPT_DEFER_CALLBACKS;
+
+    return link->tls == NULL ? bufferevent_socket_new(link->loop->base, -1, options)
+                             : redis_tls_bufferevent(link->tls, link->loop->base, options);
+}
+
+static void connect_link(struct redis_link *link, const struct address *address)
+{
+    link->bev = new_link_bev(link);
     link->reader = redisReaderCreate();
     if (link->bev == NULL || link->reader == NULL) {
         disconnect(link); /* again at the next tick */
@@ -272,16 +290,77 @@ void redis_link_connect(struct redis_link *link)
     link->reader->privdata = link;
     bufferevent_setcb(link->bev, on_link_read, NULL, on_link_event, link);
     uint32_t serial = link->serial;
-    if (!start_connecting(link) || bufferevent_enable(link->bev, EV_READ | EV_WRITE) != 0) {
+    if (!start_connecting(link, address) ||
+        bufferevent_enable(link->bev, EV_READ | EV_WRITE) != 0) {
         redis_link_fail(link, errno != 0 ? strerror(errno) : "no connection");
     } else if (link->serial == serial) {
         link->calls->begin(link);
     }
 }
 
+static int compare_addresses(const void *a, const void *b)
+{
+    const struct address *one = a, *other = b;
+
+    return one->family != other->family ? (int)one->family - (int)other->family
+                                        : memcmp(one->ip, other->ip, sizeof one->ip);
+}
+
+/* DNS gives addresses in any order: sorted, so that both links reach the same server. */
+static void on_server_resolved(void *context, const struct resolve_result *result)
+{
+    struct redis_link *link = context;
+    struct address addresses[RESOLVE_ADDRESSES_MAX];
+    size_t count = result->address_count;
+
+    loop_turn_begin(link->loop);
+    link->question = NULL; /* it is over */
+    if (result->status != RESOLVE_OK || count == 0 || count > RESOLVE_ADDRESSES_MAX) {
+        end_link(link, "the name of the server has no address");
+        return;
+    }
+    memcpy(addresses, result->addresses, count * sizeof *addresses);
+    qsort(addresses, count, sizeof *addresses, compare_addresses);
+    struct address *address = &addresses[*link->turn % count];
+    address->port = link->options->address.port;
+    connect_link(link, address);
+}
+
+static void resolve_server(struct redis_link *link)
+{
+    const struct shared_store_options *options = link->options;
+    const struct resolve_query query = {
+        .name = options->host,
+        .name_len = strlen(options->host),
+        .servers = options->name_servers,
+        .server_count = options->name_server_count,
+        .timeout_ms = RESOLVE_MS,
+        .may_ask_system = options->may_ask_system,
+    };
+
+    link->asked_ms = loop_now_ms(link->loop);
+    if (resolver_ask(link->resolver, &query, on_server_resolved, link, &link->question) != 0) {
+        link->question = NULL;
+        link->next_try_ms = link->asked_ms + link->back_off_ms;
+    }
+}
+
+void redis_link_connect(struct redis_link *link)
+{
+    if (link->options->host != NULL) {
+        resolve_server(link);
+    } else {
+        connect_link(link, &link->options->address);
+    }
+}
+
 void redis_link_tick(struct redis_link *link, uint64_t now_ms)
 {
-    if (link->bev == NULL) {
+    if (link->question != NULL) {
+        if (now_ms - link->asked_ms >= RESOLVE_MS) {
+            redis_link_fail(link, "no answer to the question for the server's name");
+        }
+    } else if (link->bev == NULL) {
         if (now_ms >= link->next_try_ms) {
             redis_link_connect(link);
         }

@@ -28,6 +28,9 @@ typedef void *(*redis_array_fn)(const redisReadTask *task, redis_count elements)
 
 struct bufferevent;
 struct redis_link;
+struct redis_tls;
+struct resolve_question;
+struct resolver;
 
 /* A reply has come, in the order of the commands; it is freed after the call. */
 typedef void (*redis_reply_fn)(struct redis_link *link, const redisReply *reply);
@@ -49,10 +52,14 @@ struct redis_expected {
 
 struct redis_link {
     struct loop *loop;
+    struct resolver *resolver;
+    struct redis_tls *tls; /* NULL: none */
+    const unsigned *turn;  /* which address of the server's name is next: the owner's */
     const struct shared_store_options *options;
     const struct redis_link_calls *calls;
     void *owner;
-    struct bufferevent *bev; /* NULL: there is no connection */
+    struct resolve_question *question; /* NULL: the name is not being resolved */
+    struct bufferevent *bev;           /* NULL: there is no connection */
     redisReader *reader;
     redisReplyObjectFunctions functions;
     redis_array_fn create_array; /* hiredis's own */
@@ -60,11 +67,11 @@ struct redis_link {
     bool has_complained;             /* of this outage, in the log */
     struct redis_expected *expected; /* of commands that have no reply yet: a ring */
     unsigned expected_first, expected_count;
-    uint32_t tag;              /* of the command whose reply is looked at */
-    unsigned changes;          /* commands without a reply that tell of changes: the owner's */
-    size_t partial_bytes;      /* that have come of a reply */
-    uint64_t waiting_since_ms; /* for the next reply */
-    uint64_t next_try_ms;
+    uint32_t tag;                   /* of the command whose reply is looked at */
+    unsigned changes;               /* commands without a reply that tell of changes: the owner's */
+    size_t partial_bytes;           /* that have come of a reply */
+    uint64_t waiting_since_ms;      /* for the next reply */
+    uint64_t next_try_ms, asked_ms; /* for the name */
     uint32_t back_off_ms;
     uint32_t serial; /* of connections: after a call another one means that it has ended */
 };

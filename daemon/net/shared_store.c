@@ -12,6 +12,7 @@
 #include "net/loop.h"
 #include "net/loop_internal.h"
 #include "net/redis_link.h"
+#include "net/redis_tls.h"
 
 #include <errno.h>
 #include <event2/event.h>
@@ -37,7 +38,10 @@ struct shared_store {
     const struct shared_store_handler *handler;
     void *context;
     struct event *tick;
+    struct resolver *resolver;
+    struct redis_tls *tls; /* NULL: none */
     struct redis_link commands, channel;
+    unsigned turn;                  /* which address of a name */
     char keys_begin[KEY_BEGIN_MAX]; /* PREFIX:RUN: */
     size_t keys_begin_len;
     char changes_name[KEY_MAX], beat_name[KEY_MAX];
@@ -327,6 +331,7 @@ static void on_commands_failed(struct redis_link *link)
 {
     struct shared_store *store = store_of(link);
 
+    store->turn++; /* the next address, for both links: they have to reach one server */
     /* What was sent last may not have been done: of changes that is assumed. */
     store->owes = store->owes || link->changes > 0 || store->is_paying;
     store->is_paying = false;
@@ -351,6 +356,9 @@ static bool prepare_link(struct shared_store *store, struct redis_link *link,
                          const struct redis_link_calls *calls)
 {
     link->loop = store->loop;
+    link->resolver = store->resolver;
+    link->tls = store->tls;
+    link->turn = &store->turn;
     link->options = store->options;
     link->calls = calls;
     link->owner = store;
@@ -409,7 +417,18 @@ static bool name_channels(struct shared_store *store)
     return true;
 }
 
-int shared_store_new(struct loop *loop, const struct shared_store_options *options,
+/* @return 0 or -errno */
+static int start_tls(struct shared_store *store)
+{
+    const struct shared_store_options *options = store->options;
+    const struct redis_tls_options files = {options->server_name, options->ca_file,
+                                            options->certificate_file, options->key_file};
+
+    return options->has_tls ? redis_tls_new(&files, &store->tls) : 0;
+}
+
+int shared_store_new(struct loop *loop, struct resolver *resolver,
+                     const struct shared_store_options *options,
                      const struct shared_store_handler *handler, void *context,
                      struct shared_store **ret_store)
 {
@@ -420,9 +439,15 @@ int shared_store_new(struct loop *loop, const struct shared_store_options *optio
         return -ENOMEM;
     }
     store->loop = loop;
+    store->resolver = resolver;
     store->options = options;
     store->handler = handler;
     store->context = context;
+    int error = start_tls(store);
+    if (error != 0) {
+        shared_store_free(store);
+        return error;
+    }
     store->tick = event_new(loop->base, -1, EV_PERSIST, on_tick, store);
     if (store->tick == NULL || !prepare_link(store, &store->commands, &commands_calls) ||
         !prepare_link(store, &store->channel, &channel_calls) || !name_channels(store) ||
@@ -443,6 +468,7 @@ void shared_store_free(struct shared_store *store)
     }
     redis_link_clear(&store->commands);
     redis_link_clear(&store->channel);
+    redis_tls_free(store->tls);
     if (store->tick != NULL) {
         event_free(store->tick);
     }

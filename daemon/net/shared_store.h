@@ -34,11 +34,20 @@
 #define SHARED_GENERATION_LEN 16u
 
 struct loop;
+struct resolver;
 struct shared_store;
 
 struct shared_store_options {
-    const char *path;       /* of a Unix socket; NULL: */
-    struct address address; /* with the port */
+    const char *path;                /* of a Unix socket; NULL: */
+    struct address address;          /* with the port; only the port where there is a name: */
+    const char *host;                /* NULL: none. Resolved anew for each connection */
+    const char *const *name_servers; /* "ADDRESS:PORT" each; none: those of resolv.conf */
+    size_t name_server_count;
+    bool may_ask_system; /* for names that DNS does not know */
+    bool has_tls;
+    const char *server_name; /* that its certificate has to have */
+    /* PEM, read once; NULL: the system's authorities, and no certificate. */
+    const char *ca_file, *certificate_file, *key_file;
     uint32_t database;
     const char *user, *password; /* NULL: none; a user has a password */
     const char *prefix;
@@ -70,11 +79,13 @@ struct shared_store_handler {
 /**
  * Connects, and again whenever a connection has ended.
  *
- * @param options borrowed as long as the store lives
- * @return 0, -ENOMEM, or -ENOTSUP where it is left out (CRI_WITH_REDIS). Free with
- * shared_store_free().
+ * @param resolver borrowed as long as the store lives, for a server that has a name
+ * @param options  the same; the files are read once
+ * @return 0, -ENOMEM, -EINVAL where a file of certificates is no good, or -ENOTSUP where it is left
+ * out (CRI_WITH_REDIS). Free with shared_store_free().
  */
-int shared_store_new(struct loop *loop, const struct shared_store_options *options,
+int shared_store_new(struct loop *loop, struct resolver *resolver,
+                     const struct shared_store_options *options,
                      const struct shared_store_handler *handler, void *context,
                      struct shared_store **ret_store);
 

@@ -7,11 +7,13 @@
 
 #include <errno.h>
 
-int shared_store_new(struct loop *loop, const struct shared_store_options *options,
+int shared_store_new(struct loop *loop, struct resolver *resolver,
+                     const struct shared_store_options *options,
                      const struct shared_store_handler *handler, void *context,
                      struct shared_store **ret_store)
 {
     (void)loop;
+    (void)resolver;
     (void)options;
     (void)handler;
     (void)context;

@@ -5,6 +5,7 @@
  * its own.
  */
 #include "net/conn_internal.h"
+#include "net/redis_tls.h"
 #include "net/upstream_stream_internal.h"
 
 struct bufferevent *conn_tls_new(struct conn *conn, evutil_socket_t fd)
@@ -81,4 +82,31 @@ void upstream_tls_goodbye(const struct stream_end *end, struct bytes last)
 {
     (void)end;
     (void)last;
+}
+
+int redis_tls_new(const struct redis_tls_options *options, struct redis_tls **ret_tls)
+{
+    (void)options;
+    (void)ret_tls;
+    return -ENOTSUP;
+}
+
+void redis_tls_free(struct redis_tls *tls)
+{
+    (void)tls;
+}
+
+struct bufferevent *redis_tls_bufferevent(struct redis_tls *tls, struct event_base *base,
+                                          int options)
+{
+    (void)tls;
+    (void)base;
+    (void)options;
+    return NULL;
+}
+
+const char *redis_tls_error(struct bufferevent *bev)
+{
+    (void)bev;
+    return NULL;
 }

@@ -138,7 +138,7 @@ static uint64_t on_turn(void *context, uint64_t now_ms)
 
     /* It goes on answering newcomers with 5.03 until the main thread stops it. */
     if (worker->is_draining && engine_in_flight(worker->engine) == 0 &&
-        worker->engine->client.stream_count == 0) {
+        worker->engine->client.stream_count == 0 && !engine_owes_changes(worker->engine)) {
         worker->is_draining = false;
         tell_state(worker, WORKER_DRAINED);
     }

@@ -186,11 +186,13 @@ struct fake_shared_counts fake_shared_counts(void)
 
 /* ---- net/shared_store.h ---- */
 
-int shared_store_new(struct loop *loop, const struct shared_store_options *options,
+int shared_store_new(struct loop *loop, struct resolver *resolver,
+                     const struct shared_store_options *options,
                      const struct shared_store_handler *handler, void *context,
                      struct shared_store **ret_store)
 {
     struct shared_store *store = calloc(1, sizeof(*store));
+    (void)resolver;
     (void)options;
     if (store == NULL) {
         return -ENOMEM;

@@ -12,7 +12,9 @@ import tempfile
 from coap_wire import PATIENCE_S
 from processes import wait_until
 
-PROGRAM = shutil.which("redis-server") or shutil.which("valkey-server")
+# Redis of Debian, Valkey of Debian 13: those that are installed.
+PROGRAMS = [path for path in map(shutil.which, ("redis-server", "valkey-server")) if path]
+PROGRAM = PROGRAMS[0] if PROGRAMS else None
 
 
 class Redis:

@@ -7,6 +7,7 @@ import os
 import queue
 import re
 import shutil
+import signal
 import socket
 import tempfile
 import threading
@@ -17,7 +18,7 @@ from admin_wire import http, http_place, parse_metrics, value_of
 from coap_wire import GET, PATIENCE_S, PUT, Message, Origin, code, uint
 from ports import closed_port, free_port
 from processes import Proxy, run_criproxyd, wait_until
-from redis_server import PROGRAM, Redis, read_reply
+from redis_server import PROGRAM, PROGRAMS, Redis, read_reply
 from stream_wire import Stream, client_context
 from target import Target
 from test_http_targets import Handler, Server
@@ -41,9 +42,9 @@ class Resource:
         return Message(code=code(2, 5), options=[(MAX_AGE, uint(3600))], payload=self.state)
 
 
-@pytest.fixture
-def redis():
-    with Redis() as server:
+@pytest.fixture(params=PROGRAMS or [None], ids=lambda path: os.path.basename(path or "none"))
+def redis(request):
+    with Redis(program=request.param) as server:
         yield server
 
 
@@ -340,6 +341,25 @@ def test_a_change_that_could_not_be_told_is_made_good(redis, start, origin):
         assert get(proxy, at(origin)).payload == b"two"
 
 
+def test_a_replica_that_ends_tells_what_it_owes(redis, start, origin):
+    """Issue 20, item 1: a stop waits for the server to take a change, as for requests in flight."""
+    first, second = (start(redis.uri, "--set", "proxy.drain-timeout=60s") for _ in range(2))
+    assert get(first, at(origin)).payload == b"one"
+    (name,) = wait_until(lambda: redis.keys("v"))
+    with redis.connect() as alone:
+        for words in ("CONFIG SET maxclients 1", "CLIENT KILL TYPE normal", "CLIENT KILL TYPE pubsub"):
+            redis.ask(*words.split(), connection=alone)
+        wait_for_down(first)
+        put(first, at(origin), b"two")
+        first.process.send_signal(signal.SIGTERM)
+        first.wait_for_line(r"^(stopping|draining)\b")
+        redis.ask("CONFIG", "SET", "maxclients", 1000, connection=alone)
+    assert first.process.wait(PATIENCE_S) == 0
+    wait_for(second, "cache_shared_up", 1)
+    assert redis.ask("EXISTS", name) == 1  # still there, and of no use
+    assert get(second, at(origin)).payload == b"two"
+
+
 def test_a_server_that_is_full(redis, start, origin):
     """Issue 20, item 1: it refuses to keep anything, and changes count all the same."""
     first, second = start(redis.uri), start(redis.uri)
@@ -397,7 +417,7 @@ def test_entries_of_another_secret_are_refused(redis, start, origin, tmp_path):
 def people(tmp_path_factory):
     """Certificates of the proxies, of the origin server, and of two clients with their authority."""
     folder = tmp_path_factory.mktemp("people")
-    files = {name: make_certificate(folder, name, "IP:127.0.0.1,DNS:%s.example" % name)
+    files = {name: make_certificate(folder, name, "IP:127.0.0.1,DNS:localhost,DNS:%s.example" % name)
              for name in ("proxy", "server", "alice", "bob")}
     with open(folder / "clients.pem", "w") as clients:
         for name in ("alice", "bob"):
@@ -486,6 +506,94 @@ def test_the_channel_names_no_targets(redis, start, origin, people):
             kind, channel, told = read_reply(lines)
     assert (kind, channel) == (b"message", b"criproxy:changes")
     assert len(told) > 40 and b"hidden-path" not in told
+
+
+def tls_server(files, *more):
+    port = free_port()
+    return port, Redis("--port", "0", "--tls-port", str(port), "--bind", "127.0.0.1", "--tls-cert-file",
+                       files["server"][0], "--tls-key-file", files["server"][1], *more)
+
+
+@pytest.fixture(scope="module")
+def has_tls(people):
+    """Whether the server that is installed was built with TLS."""
+    with contextlib.suppress(AssertionError):
+        with tls_server(people[1], "--tls-auth-clients", "no", "--tls-ca-cert-file",
+                        people[1]["server"][0])[1]:
+            return True
+    pytest.skip("redis-server has no TLS")
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_tls_to_the_server(host, start, origin, people, has_tls):
+    """Issue 20, item 1: rediss://, with the name or the address that its certificate has; a client's
+    certificate, where the server wants one."""
+    folder, files = people
+    port, server = tls_server(files, "--tls-auth-clients", "yes", "--tls-ca-cert-file",
+                              str(folder / "clients.pem"))
+    with server as redis:
+        common = ["--set", "cache.shared-ca=" + files["server"][0], "--set", "cache.shared-certificate="
+                  + files["alice"][0], "--set", "cache.shared-key=" + files["alice"][1]]
+        uri = "rediss://%s:%d" % (host, port)
+        first, second = (start(uri, *common) for _ in range(2))
+        get(first, at(origin))
+        wait_until(lambda: redis.keys("v"))
+        get(second, at(origin))
+        wait_for(second, "cache_shared_hits", 1)
+        refused = start(uri, *common[:2], is_up=False)  # without a certificate of ours
+        refused.wait_for_line(r"^shared_cache_down\b")
+        unknown = start(uri, "--set", "cache.shared-ca=" + files["proxy"][0], *common[2:], is_up=False)
+        unknown.wait_for_line(r"^shared_cache_down\b.*self.signed")
+        for proxy in (refused, unknown):
+            assert get(proxy, at(origin)).payload == b"one"
+            assert metric(proxy, "cache_shared_up") == 0
+
+
+def test_a_certificate_of_another_name(start, origin, people, has_tls):
+    """Issue 20, item 1: the server has to be the one that was named."""
+    files = people[1]
+    port, server = tls_server(files, "--tls-auth-clients", "no", "--tls-ca-cert-file",
+                              files["server"][0], "--bind", "127.0.0.1", "127.0.0.2")
+    with server:
+        proxy = start("rediss://127.0.0.2:%d" % port, "--set", "cache.shared-ca=" + files["server"][0],
+                      is_up=False)
+        proxy.wait_for_line(r"^shared_cache_down\b.*mismatch")
+        assert get(proxy, at(origin)).payload == b"one"
+
+
+def test_no_tls_at_the_other_end(redis, start, origin, people):
+    """Issue 20, item 1: what speaks no TLS is not spoken to."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        proxy = start("rediss://127.0.0.1:%d" % listener.getsockname()[1], is_up=False)
+        with listener.accept()[0] as connection:
+            connection.settimeout(PATIENCE_S)
+            assert b"INFO" not in connection.recv(65536)
+            connection.sendall(GREETING)
+            proxy.wait_for_line(r"^shared_cache_down\b.*(version|packet|record)")
+        assert get(proxy, at(origin)).payload == b"one"
+
+
+def test_a_name_as_the_servers_address(start, origin):
+    """Issue 20, item 1: resolved by the proxy's own resolver, again for each connection."""
+    port = free_port()
+    with Redis("--port", str(port), "--bind", "127.0.0.1") as redis:
+        first, second = (start("redis://localhost:%d/0" % port) for _ in range(2))
+        get(first, at(origin))
+        wait_until(lambda: redis.keys("v"))
+        get(second, at(origin))
+        wait_for(second, "cache_shared_hits", 1)
+        redis.stop()
+        wait_for_down(second)
+        redis.start()
+        wait_for(second, "cache_shared_up", 1)
+
+
+def test_a_name_that_does_not_exist(start, origin):
+    """Issue 20, item 1: said once, and requests go on."""
+    proxy = start("redis://nowhere.invalid", "--set", "resolve.servers=127.0.0.1:%d" % closed_port(),
+                  is_up=False)
+    proxy.wait_for_line(r"^shared_cache_down\b.*name of the server|^shared_cache_down\b.*server's name")
+    assert get(proxy, at(origin)).payload == b"one"
 
 
 def test_a_password_and_a_user(start, origin, tmp_path):
@@ -666,11 +774,15 @@ def test_a_server_that_is_not_there(start, origin):
 
 
 @pytest.mark.parametrize("value, error", [
-    ("cache.shared=redis://redis.example:6379/0", "expected redis://"),
     ("cache.shared=redis://127.0.0.1:6379/70000", "expected redis://"),
     ("cache.shared=redis://127.0.0.1:0", "expected redis://"),
     ("cache.shared=redis://[ff02::1]:6379", "expected redis://"),
-    ("cache.shared=rediss://127.0.0.1:6379", "expected redis://"),
+    ("cache.shared=http://127.0.0.1:6379", "expected redis://"),
+    ("cache.shared=redis://a_b..c", "expected redis://"),
+    ("cache.shared=redis://127.1", "expected redis://"),
+    ("cache.shared=redis://name:", "expected redis://"),
+    ("cache.shared=redis://name:65536", "expected redis://"),
+    ("cache.shared-key=/x", "together"),
     ("cache.shared=unix:relative", "expected redis://"),
     ("cache.shared-prefix=a b", "expected letters"),
     ("cache.shared-user=cri", "password-file"),
