@@ -72,6 +72,16 @@ def ask(client, request, seconds=PATIENCE_S):
     raise AssertionError("no answer within %s s" % seconds)
 
 
+def wait_for_load(cluster):
+    """All replicas have requests."""
+    wait_until(lambda: all(cluster.metric(number, "requests") > 10 for number in range(len(REPLICAS))))
+
+
+def is_idle(cluster, number):
+    before = cluster.metric(number, "requests")
+    return all(cluster.metric(number, "requests") == before for _ in range(8))
+
+
 def replica_of(cluster, name):
     """The one whose metric @name is not zero."""
     return wait_until(lambda: [number for number in range(len(REPLICAS))
@@ -90,7 +100,7 @@ def test_a_replica_is_killed(cluster):
         victim = replica_of(cluster, "observers")
         loads = [load(cluster, "coap"), load(cluster, "coaps", "--psk", "sensor:0123456789abcdef",
                                              "--reconnect", "1")]
-        time.sleep(1.5)
+        wait_for_load(cluster)
         Processes.end(cluster.replicas[victim], signal.SIGKILL)
         again = client.make([(OBSERVE, b""), *target])
         assert ask(client, again).values(OBSERVE)
@@ -126,11 +136,11 @@ def test_a_replica_is_taken_out(cluster):
     """Issue 20: by the balancer first, then drained and ended: not even an error."""
     cluster.start_origin(program("coapbench"), 60)
     running = load(cluster, "coap")
-    time.sleep(1)
+    wait_for_load(cluster)
     (cluster.folder / "out").write_text(REPLICAS[2] + "\n")
     cluster.wait_until(lambda: "ready: %s %s\n" % REPLICAS[:2] in cluster.processes.log("balancer"),
                        "the balancer")
-    time.sleep(0.5)
+    wait_until(lambda: is_idle(cluster, 2))
     cluster.control(2, "drain", "stay")
     Processes.end(cluster.replicas[2])
     result = cluster.load_result(running)

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause
 # Which replicas are behind a balancer: asks each one's /readyz twice a second, and tells the balancer
 # when that has changed.
 #

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause
 # For nginx.conf: what replicas send to clients is given to nginx, which sends it on from its own
 # address. Once nginx has forgotten a client (proxy_timeout), as before a notification or a late
 # answer, it goes to the client directly, with that address.
