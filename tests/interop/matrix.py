@@ -17,6 +17,7 @@ import argparse
 import datetime
 import itertools
 import os
+import pathlib
 import platform
 import subprocess
 import sys
@@ -39,6 +40,9 @@ MESSAGE_MAX = 1 << 20  # what we take on a stream
 CHECKS = (*FORMS, "PUT", "up", "down", "observe", "4.04")
 TITLES = {"cri": "Proxy-Cri", "number": "Proxy-Scheme-Number", "uri": "Proxy-Uri",
           "scheme": "Proxy-Scheme", "up": "blocks up", "down": "blocks down"}
+
+# The part about DTLS: what tests/interop/secure.py has printed.
+SECURE = pathlib.Path(__file__).resolve().parent / "secure.md"
 
 # What is known not to pass, by the name of the peer without its version, and why.
 KNOWN = {
@@ -322,7 +326,7 @@ def document(rows, skipped, oscore):
     if skipped:
         lines += ["", "Not to be had where this was made:", ""]
         lines += ["- %s: %s." % item for item in skipped]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines) + "\n\n" + SECURE.read_text()
 
 
 def known_of_peers():

@@ -24,7 +24,6 @@ from asking import KEY, ask_until_up, s_server
 from coap_server import ADDRESS, PATIENCE_S, CoapServer, at, free_ports
 
 CID_SERVER = os.environ.get("CID_SERVER")
-GNUTLS_SERVER = shutil.which("coap-server-gnutls")
 CHANGE_CIPHER_SPEC, ALERT, HANDSHAKE, APPLICATION_DATA, TLS12_CID = 20, 21, 22, 23, 25
 PSK = ("-nocert", "-psk", KEY.hex(), "-psk_identity", "me")
 MBED_SUITES = ("TLS-PSK-WITH-AES-128-CCM-8", "TLS-PSK-WITH-AES-128-GCM-SHA256",
@@ -201,31 +200,63 @@ def test_data_with_each_suite_of_a_certificate(asker, authority, suite):
             "response 2.05 4 mine"
 
 
-@pytest.mark.skipif(not GNUTLS_SERVER, reason="no coap-server with GnuTLS is installed")
+@pytest.mark.parametrize("tool", [
+    pytest.param(name, marks=pytest.mark.skipif(not shutil.which(name), reason="no " + name))
+    for name in ("coap-server-openssl", "coap-server-gnutls")])
 @pytest.mark.parametrize("with_key", [True, False], ids=["key", "certificate"])
-def test_gnutls(asker, authority, with_key):
-    """SEC-4, SEC-5: the other library of libcoap's servers."""
-    path = authority.make("gnutls", "IP:" + ADDRESS)
+def test_libcoap_server(asker, authority, tool, with_key):
+    """SEC-4, SEC-5: of both libraries; where it asks for a certificate, with one of ours."""
+    path, own = authority.make(tool, "IP:" + ADDRESS), authority.make("own-" + tool, "DNS:proxy.example")
     arguments = ("-k", KEY.decode()) if with_key else ("-c", path + ".pem", "-j", path + ".key",
-                                                       "-n")
+                                                       "-C", authority.pem)
     port = free_ports()
-    process = subprocess.Popen([GNUTLS_SERVER, "-A", ADDRESS, "-p", str(port), *arguments],
+    process = subprocess.Popen([tool, "-A", ADDRESS, "-p", str(port), *arguments],
                                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                stderr=subprocess.DEVNULL)
     try:
         if with_key:
             asker.use_key()
         else:
-            asker.use_certificates(authority.pem)
-        deadline = time.monotonic() + PATIENCE_S
-        answer = asker.ask("dtls", at(port + 1))
-        while "refused" in answer or "backing-off" in answer:
-            assert time.monotonic() < deadline
-            select.select([], [], [], 0.05)
-            answer = asker.ask("dtls", at(port + 1))
+            asker.use_certificates(authority.pem, own)
+        answer = ask_until_up(asker, "dtls", at(port + 1))
         assert answer.startswith("response 2.05"), answer
         assert asker.run("many 100 dtls %s - 1 time" % at(port + 1)) == "answered 100 of 100"
         assert asker.counters()["opened"] == 1
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.skipif(not shutil.which("gnutls-serv"), reason="no gnutls-serv(1)")
+@pytest.mark.parametrize("cipher", ["AES-128-CCM-8", "AES-128-GCM", "CHACHA20-POLY1305"])
+def test_gnutls_serv(start_asker, authority, cipher):
+    """SEC-5: it echoes what we send, which is a request that nobody serves here: a Reset goes back,
+    and the server echoes that, too, and so both ways of a session are seen."""
+    asker = start_asker("--ack-timeout", "60000")
+    path, own = authority.make("serv-" + cipher, "IP:" + ADDRESS), \
+        authority.make("serv-own-" + cipher, "DNS:proxy.example")
+    port = free_ports()
+    process = subprocess.Popen(
+        ["gnutls-serv", "--udp", "--echo", "--port", str(port), "--x509certfile", path + ".pem",
+         "--x509keyfile", path + ".key", "--x509cafile", authority.pem, "--require-client-cert",
+         "--verify-client-cert", "--priority", "NONE:+COMP-NULL:+VERS-DTLS1.2:+SIGN-ALL:+GROUP-ALL:"
+         "+CTYPE-ALL:+AEAD:+ECDHE-ECDSA:+" + cipher],
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        wanted = ":%04X" % port
+        deadline = time.monotonic() + PATIENCE_S
+        while wanted not in open("/proc/net/udp", encoding="ascii").read() + \
+                open("/proc/net/udp6", encoding="ascii").read():
+            assert time.monotonic() < deadline
+            select.select([], [], [], 0.02)
+        asker.use_certificates(authority.pem, own)
+        with Relay(at(port)) as relay:
+            asker.tell("ask dtls %s - 1 x" % relay.place)
+            asker.hear()
+            sent = [data for data in relay.went_up if is_data(data)]
+            assert len(sent) >= 2  # the request, and the Reset of its echo
+            counters = asker.counters()
+            assert (counters["opened"], counters["unopened"]) == (1, 0)
     finally:
         process.kill()
         process.wait()
