@@ -126,7 +126,7 @@ static void go_over(struct dtls_listener *before, struct dtls_listener *after, u
     struct pack body = {0}, taken = {0};
     struct unpack in = {0};
     struct step steps[5];
-    const char *why = NULL;
+    enum handover_refusal why = HANDOVER_REFUSAL_COUNT;
     double at_us = cpu_us(), sum_us = 0;
 
     dtls_hand_over(before, &body);
