@@ -113,15 +113,43 @@ void address_set_ip(struct address *address, const uint8_t *ip, size_t ip_len, u
     }
 }
 
+/* By hand, as printf would take most of the time. */
+static size_t put_octet(char *text, uint8_t octet)
+{
+    size_t len = 0;
+    if (octet >= 100) {
+        text[len++] = (char)('0' + octet / 100);
+    }
+    if (octet >= 10) {
+        text[len++] = (char)('0' + octet / 10 % 10);
+    }
+    text[len++] = (char)('0' + octet % 10);
+    return len;
+}
+
+const char *address_format_ip(const struct address *address, char text[ADDRESS_IP_TEXT_MAX])
+{
+    size_t len = 0;
+    text[0] = '\0';
+    if (address->family == ADDRESS_IPV6) {
+        (void)inet_ntop(AF_INET6, address->ip, text, ADDRESS_IP_TEXT_MAX);
+    } else if (address->family == ADDRESS_IPV4) {
+        for (size_t i = 0; i < 4; i++) {
+            len += put_octet(text + len, address->ip[i]);
+            text[len++] = i < 3 ? '.' : '\0';
+        }
+    }
+    return text;
+}
+
 const char *address_format(const struct address *address, char text[ADDRESS_TEXT_MAX])
 {
-    char ip[INET6_ADDRSTRLEN] = "";
+    char ip[ADDRESS_IP_TEXT_MAX];
 
+    (void)address_format_ip(address, ip);
     if (address->family == ADDRESS_IPV4) {
-        inet_ntop(AF_INET, address->ip, ip, sizeof ip);
         snprintf(text, ADDRESS_TEXT_MAX, "%s:%u", ip, (unsigned)address->port);
     } else if (address->family == ADDRESS_IPV6) {
-        inet_ntop(AF_INET6, address->ip, ip, sizeof ip);
         if (address->scope != 0) {
             snprintf(text, ADDRESS_TEXT_MAX, "[%s%%%u]:%u", ip, (unsigned)address->scope,
                      (unsigned)address->port);

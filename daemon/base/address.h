@@ -14,6 +14,9 @@
 /* "[ffff:...]%4294967295:65535" and its NUL. */
 #define ADDRESS_TEXT_MAX 72
 
+/* "ffff:...", without scope and port, and its NUL. */
+#define ADDRESS_IP_TEXT_MAX 46
+
 enum address_family {
     ADDRESS_NONE = 0,  /* not set: a zeroed struct */
     ADDRESS_DEVICE,    /* no IP address: a device by its number, in scope (origin/device.h) */
@@ -63,6 +66,12 @@ uint64_t address_hash(const struct address *address, uint64_t seed);
 
 /** From 4 or 16 bytes in network order; an IPv4-mapped IPv6 address stays IPv6. */
 void address_set_ip(struct address *address, const uint8_t *ip, size_t ip_len, uint16_t port);
+
+/**
+ * Formats as "192.0.2.1" or "2001:db8::1", NUL-terminated; "" what is neither. Returns @p text, the
+ * caller's buffer.
+ */
+const char *address_format_ip(const struct address *address, char text[ADDRESS_IP_TEXT_MAX]);
 
 /**
  * Formats as "192.0.2.1:5683" or "[2001:db8::1%2]:5683", NUL-terminated. Returns @p text, the

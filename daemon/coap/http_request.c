@@ -4,8 +4,6 @@
 #include "coap/media.h"
 #include "coap/option.h"
 
-#include <arpa/inet.h>
-#include <stdarg.h>
 #include <stdio.h>
 
 /* More validators than this are left out: a client that has them gets the representation. */
@@ -17,22 +15,34 @@ struct request_text {
     bool is_full;
 };
 
-__attribute__((format(printf, 2, 3))) static void request_put(struct request_text *text,
-                                                              const char *format, ...)
+/* No printf here: it would take most of the time of a request. */
+static void put_bytes(struct request_text *text, const char *bytes, size_t len)
 {
-    va_list values;
-    va_start(values, format);
-    int len = vsnprintf(text->at, text->left, format, values);
-    va_end(values);
-    if (len < 0 || (size_t)len >= text->left) {
+    if (len >= text->left) {
         text->is_full = true;
         return;
     }
+    memcpy(text->at, bytes, len);
     text->at += len;
-    text->left -= (size_t)len;
+    text->left -= len;
 }
 
-/* Byte by byte, printf would take most of the time of a request. */
+static void request_put(struct request_text *text, const char *words)
+{
+    put_bytes(text, words, strlen(words));
+}
+
+static void put_number(struct request_text *text, uint32_t number)
+{
+    char digits[10];
+    size_t at = sizeof(digits);
+    do {
+        digits[--at] = (char)('0' + number % 10);
+        number /= 10;
+    } while (number > 0);
+    put_bytes(text, digits + at, sizeof(digits) - at);
+}
+
 static void put_url_byte(struct request_text *text, uint8_t byte)
 {
     if (text->left < 2) {
@@ -56,7 +66,8 @@ static void put_encoded(struct request_text *text, struct bytes bytes, const cha
         if (is_plain) {
             put_url_byte(text, c);
         } else {
-            request_put(text, "%%%02X", c);
+            const char encoded[] = {'%', "0123456789ABCDEF"[c >> 4], "0123456789ABCDEF"[c & 15]};
+            put_bytes(text, encoded, sizeof(encoded));
         }
     }
 }
@@ -109,17 +120,19 @@ static bool has_misread_path(const struct http_request_source *source)
 
 static void put_authority(struct request_text *text, const struct http_request_source *source)
 {
-    char ip[INET6_ADDRSTRLEN] = "";
+    char ip[ADDRESS_IP_TEXT_MAX];
     bool is_ipv6 = source->address->family == ADDRESS_IPV6;
     if (source->host != NULL) {
         put_encoded(text, (struct bytes){(const uint8_t *)source->host, strlen(source->host)},
                     "-._");
     } else {
-        (void)inet_ntop(is_ipv6 ? AF_INET6 : AF_INET, source->address->ip, ip, sizeof(ip));
-        request_put(text, is_ipv6 ? "[%s]" : "%s", ip);
+        request_put(text, is_ipv6 ? "[" : "");
+        request_put(text, address_format_ip(source->address, ip));
+        request_put(text, is_ipv6 ? "]" : "");
     }
     if (source->address->port != transport_row(source->scheme->transport)->default_port) {
-        request_put(text, ":%u", source->address->port);
+        request_put(text, ":");
+        put_number(text, source->address->port);
     }
 }
 
@@ -130,7 +143,8 @@ static void put_url(struct request_text *text, const struct http_request_source 
     struct option option;
     char mark = '?';
     bool has_path = false;
-    request_put(text, "%s://", transport_row(source->scheme->transport)->scheme);
+    request_put(text, transport_row(source->scheme->transport)->scheme);
+    request_put(text, "://");
     put_authority(text, source);
     option_iter_init(&iter, source->message->options);
     while (option_iter_next(&iter, &option) && option.number <= OPTION_uri_query) {
@@ -139,13 +153,15 @@ static void put_url(struct request_text *text, const struct http_request_source 
             put_encoded(text, option.value, "-._~!$&'()*+,;=:@");
             has_path = true;
         } else if (option.number == OPTION_uri_query) {
-            request_put(text, "%s%c", has_path ? "" : "/", mark);
+            request_put(text, has_path ? "" : "/");
+            put_bytes(text, &mark, 1);
             put_encoded(text, option.value, "-._~!$'()*+,;=:@/?");
             mark = '&';
             has_path = true;
         }
     }
-    request_put(text, "%s%c", has_path ? "" : "/", '\0');
+    request_put(text, has_path ? "" : "/");
+    put_bytes(text, "", 1);
 }
 
 /* --- the fields ------------------------------------------------------------ */
@@ -161,7 +177,16 @@ static void begin_field(struct request_text *text, struct http_request *request)
 
 static void end_field(struct request_text *text)
 {
-    request_put(text, "%c", '\0');
+    put_bytes(text, "", 1);
+}
+
+static void put_field(struct request_text *text, struct http_request *request, const char *name,
+                      const char *value)
+{
+    begin_field(text, request);
+    request_put(text, name);
+    request_put(text, value);
+    end_field(text);
 }
 
 /* Accept, and Accept-Encoding: identity unless the format has a coding (CH-8). */
@@ -178,10 +203,8 @@ static enum reason put_accept(struct request_text *text, struct http_request *re
         type = row->type;
         coding = row->coding[0] != '\0' ? row->coding : coding;
     }
-    begin_field(text, request);
-    request_put(text, "Accept: %s%c", type, '\0');
-    begin_field(text, request);
-    request_put(text, "Accept-Encoding: %s%c", coding, '\0');
+    put_field(text, request, "Accept: ", type);
+    put_field(text, request, "Accept-Encoding: ", coding);
     return REASON_none;
 }
 
@@ -197,16 +220,14 @@ static enum reason put_content_type(struct request_text *text, struct http_reque
     if (row == NULL) {
         return REASON_content_format_unmapped;
     }
-    begin_field(text, request);
-    request_put(text, "Content-Type: %s%c", row->type, '\0');
+    put_field(text, request, "Content-Type: ", row->type);
     if (row->coding[0] != '\0') {
-        begin_field(text, request);
-        request_put(text, "Content-Encoding: %s%c", row->coding, '\0');
+        put_field(text, request, "Content-Encoding: ", row->coding);
     }
     return REASON_none;
 }
 
-/* The tags of all options of @p number, as a list in field @p name. */
+/* The tags of all options of @p number, as a list in the field that @p name begins. */
 static void put_validators(struct request_text *text, struct http_request *request,
                            const struct http_request_source *source, uint16_t number,
                            const char *name)
@@ -232,9 +253,10 @@ static void put_validators(struct request_text *text, struct http_request *reque
         }
         if (count == 0) {
             begin_field(text, request);
-            request_put(text, "%s: ", name);
+            request_put(text, name);
         }
-        request_put(text, count > 0 ? ", %s" : "%s", tag);
+        request_put(text, count > 0 ? ", " : "");
+        request_put(text, tag);
         count++;
     }
     if (count > 0) {
@@ -248,8 +270,7 @@ static void put_polled_tag(struct request_text *text, struct http_request *reque
 {
     char tag[HTTP_TAG_TEXT_MAX];
     if (http_tag_give(source->tags, source->known, tag)) {
-        begin_field(text, request);
-        request_put(text, "If-None-Match: %s%c", tag, '\0');
+        put_field(text, request, "If-None-Match: ", tag);
     }
 }
 
@@ -259,10 +280,17 @@ static void put_way(struct request_text *text, struct http_request *request,
 {
     struct bytes value;
     begin_field(text, request);
-    request_put(text, "Via: 1.1 %s (criproxyd %s)%c", source->proxy_name, source->via_token, '\0');
+    request_put(text, "Via: 1.1 ");
+    request_put(text, source->proxy_name);
+    request_put(text, " (criproxyd ");
+    request_put(text, source->via_token);
+    request_put(text, ")");
+    end_field(text);
     if (option_find(source->message->options, OPTION_hop_limit, &value)) {
         begin_field(text, request);
-        request_put(text, "Max-Forwards: %u%c", (unsigned)option_uint(value), '\0');
+        request_put(text, "Max-Forwards: ");
+        put_number(text, option_uint(value));
+        end_field(text);
     }
 }
 
@@ -318,14 +346,13 @@ enum reason http_request_make(const struct http_request_source *source, char *bu
     if (reason != REASON_none) {
         return reason;
     }
-    put_validators(&text, &request, source, OPTION_if_match, "If-Match");
+    put_validators(&text, &request, source, OPTION_if_match, "If-Match: ");
     if (options_have(options, OPTION_if_none_match)) {
-        begin_field(&text, &request);
-        request_put(&text, "If-None-Match: *%c", '\0');
+        put_field(&text, &request, "If-None-Match: ", "*");
     } else if (method->code == CODE_GET && source->known.len > 0) {
         put_polled_tag(&text, &request, source);
     } else if (method->code == CODE_GET) {
-        put_validators(&text, &request, source, OPTION_etag, "If-None-Match");
+        put_validators(&text, &request, source, OPTION_etag, "If-None-Match: ");
     }
     put_way(&text, &request, source);
     if (text.is_full) {

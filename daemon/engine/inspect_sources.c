@@ -10,7 +10,6 @@
 #include "net/dtls.h"
 #include "net/upstream.h"
 
-#include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -171,7 +170,7 @@ static int compare_rows(const void *a, const void *b)
 static const char *format_source(const struct source_row *row, char text[SOURCE_TEXT_MAX])
 {
     bool is_ipv6 = row->source.family == ADDRESS_IPV6;
-    (void)inet_ntop(is_ipv6 ? AF_INET6 : AF_INET, row->source.ip, text, INET6_ADDRSTRLEN);
+    (void)address_format_ip(&row->source, text);
     if (is_ipv6) {
         size_t len = strlen(text);
         (void)snprintf(text + len, SOURCE_TEXT_MAX - len, "/%u", row->ipv6_bits);

@@ -6,7 +6,6 @@
 #include "fetch/forward.h"
 #include "fetch/side.h"
 
-#include <arpa/inet.h>
 #include <cri/builder.h>
 #include <cri/uri.h>
 #include <stdio.h>
@@ -106,11 +105,11 @@ static void add_uri_options(const struct target *target, const struct next_hop *
     if (target->is_name) {
         naming->host = (struct bytes){target->name, target->name_len};
     } else {
-        char ip[INET6_ADDRSTRLEN] = "";
+        char ip[ADDRESS_IP_TEXT_MAX];
         bool is_ipv6 = target->address.family == ADDRESS_IPV6;
-        inet_ntop(is_ipv6 ? AF_INET6 : AF_INET, target->address.ip, ip, sizeof(ip));
-        int len = snprintf(room->host, sizeof(room->host),
-                           is_ipv6 && !hop->has_bare_ipv6 ? "[%s]" : "%s", ip);
+        int len =
+            snprintf(room->host, sizeof(room->host), is_ipv6 && !hop->has_bare_ipv6 ? "[%s]" : "%s",
+                     address_format_ip(&target->address, ip));
         naming->host = (struct bytes){(const uint8_t *)room->host, (size_t)len};
     }
     naming->has_port = hop->port != registered_port(hop->scheme) ||

@@ -10,8 +10,11 @@
 struct event;
 
 /* Handles that are kept for further requests: each takes some 25 KiB, and as much to be made anew.
- */
-#define WEB_SPARES_MAX 8u
+ * A burst of requests leaves as many, until the pool goes. */
+#define WEB_SPARES_MAX 32u
+
+/* Fields of a request, those of the configuration included. */
+#define WEB_FIELDS_MAX 64u
 
 /* A multi handle and its connections: of one set of credentials, or of none. */
 struct web_pool {
@@ -44,7 +47,9 @@ struct web_request {
     struct list_node node; /* of web->requests, the oldest first, or of web->waiting */
     struct web_pool *pool;
     CURL *easy;
-    struct curl_slist *fields, *connect_to;
+    struct curl_slist *fields;    /* with their texts in one piece of memory */
+    struct curl_slist connect_to; /* one line, which is */
+    char place[ADDRESS_TEXT_MAX + 2];
     void *user;
     struct address address;
     uint64_t head_bytes; /* so far */

@@ -32,9 +32,7 @@
     FUNCTION(CURLMcode, multi_assign, (CURLM * multi, curl_socket_t fd, void *data))               \
     FUNCTION(CURLMcode, multi_socket_action,                                                       \
              (CURLM * multi, curl_socket_t fd, int what, int *running))                            \
-    FUNCTION(CURLMsg *, multi_info_read, (CURLM * multi, int *left))                               \
-    FUNCTION(struct curl_slist *, slist_append, (struct curl_slist * list, const char *text))      \
-    FUNCTION(void, slist_free_all, (struct curl_slist * list))
+    FUNCTION(CURLMsg *, multi_info_read, (CURLM * multi, int *left))
 
 struct web_curl {
 #define FUNCTION(type, name, arguments) type(*name) arguments;

@@ -233,40 +233,62 @@ static size_t web_on_body(char *data, size_t size, size_t count, void *context)
 
 /* --- settings ------------------------------------------------------------------ */
 
-static bool append_line(struct curl_slist **list, const char *text)
-{
-    struct curl_slist *longer = web_curl.slist_append(*list, text);
-    if (longer == NULL) {
-        return false;
-    }
-    *list = longer;
-    return true;
-}
-
 /* Any host and port of the URL: that address and port. */
-static bool set_connect_to(struct web_request *request)
+static CURLcode set_connect_to(struct web_request *request)
 {
-    char text[ADDRESS_TEXT_MAX + 8], place[ADDRESS_TEXT_MAX];
+    char place[ADDRESS_TEXT_MAX];
     struct address address = request->address;
     address.scope = 0;
-    (void)snprintf(text, sizeof(text), "::%s", address_format(&address, place));
-    return append_line(&request->connect_to, text) &&
-           web_curl.easy_setopt(request->easy, CURLOPT_CONNECT_TO, request->connect_to) == CURLE_OK;
+    (void)snprintf(request->place, sizeof(request->place), "::%s", address_format(&address, place));
+    request->connect_to = (struct curl_slist){.data = request->place};
+    return web_curl.easy_setopt(request->easy, CURLOPT_CONNECT_TO, &request->connect_to);
 }
 
-/* Nothing that libcurl would add of its own: Expect, a Content-Type that is a guess. */
+/* Lines as a list of libcurl's, which only reads it, in one piece of memory; NULL without memory,
+ * and for none. Free with free(). */
+static struct curl_slist *make_list(const char *const *lines, size_t count)
+{
+    size_t len = 0;
+    for (size_t i = 0; i < count; i++) {
+        len += strlen(lines[i]) + 1;
+    }
+    struct curl_slist *list = count > 0 ? malloc(count * sizeof(*list) + len) : NULL;
+    char *text = list != NULL ? (char *)(list + count) : NULL;
+    for (size_t i = 0; text != NULL && i < count; i++) {
+        size_t line_len = strlen(lines[i]) + 1;
+        memcpy(text, lines[i], line_len);
+        list[i] = (struct curl_slist){text, i + 1 < count ? &list[i + 1] : NULL};
+        text += line_len;
+    }
+    return list;
+}
+
+/* Nothing that libcurl would add of its own to a body: Expect, a Content-Type that is a guess. */
 static bool set_fields(struct web_request *request, const struct web_ask *ask)
 {
-    bool has_type = false;
+    const char *lines[WEB_FIELDS_MAX + 3];
+    size_t count = 0;
+    bool has_type = !ask->has_body;
+    if (ask->field_count > WEB_FIELDS_MAX) {
+        return false;
+    }
     for (size_t i = 0; i < ask->field_count; i++) {
         has_type |= strncmp(ask->fields[i], "Content-Type:", 13) == 0;
-        if (!append_line(&request->fields, ask->fields[i])) {
-            return false;
+        if (strcmp(ask->fields[i], "Accept: */*") != 0) { /* that, libcurl sends by itself */
+            lines[count++] = ask->fields[i];
         }
     }
-    return append_line(&request->fields, "Expect:") &&
-           (!ask->body_goes_on || append_line(&request->fields, "Transfer-Encoding: chunked")) &&
-           (has_type || append_line(&request->fields, "Content-Type:")) &&
+    if (ask->has_body) {
+        lines[count++] = "Expect:";
+    }
+    if (ask->body_goes_on) {
+        lines[count++] = "Transfer-Encoding: chunked";
+    }
+    if (!has_type) {
+        lines[count++] = "Content-Type:";
+    }
+    request->fields = make_list(lines, count);
+    return (request->fields != NULL || count == 0) &&
            web_curl.easy_setopt(request->easy, CURLOPT_HTTPHEADER, request->fields) == CURLE_OK;
 }
 
@@ -382,10 +404,10 @@ int web_transfer_init(struct web_request *request, const struct web_ask *ask)
     request->address = ask->address;
     request->part_bytes = ask->part_bytes;
     request->skip = ask->skip;
-    if (easy == NULL || !set_connect_to(request) || !set_fields(request, ask)) {
+    if (easy == NULL || !set_fields(request, ask)) {
         return -ENOMEM;
     }
-    CURLcode code = set_owner(easy, request) | set_method(easy, ask);
+    CURLcode code = set_connect_to(request) | set_owner(easy, request) | set_method(easy, ask);
     code |=
         set_web_limits(easy, options, ask->part_bytes > 0 ? WEB_PARTED_MAX : options->body_bytes);
     code |= web_curl.easy_setopt(easy, CURLOPT_URL, ask->url);
@@ -402,8 +424,7 @@ void web_transfer_clear(struct web *web, struct web_request *request)
     if (!request->is_clean || !keep_handle(request->pool, request->easy)) {
         web_curl.easy_cleanup(request->easy);
     }
-    web_curl.slist_free_all(request->fields);
-    web_curl.slist_free_all(request->connect_to);
+    free(request->fields);
     web_upload_clear(web, &request->upload);
     web->body_bytes -= request->body_capacity;
     free(request->body);

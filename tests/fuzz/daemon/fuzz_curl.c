@@ -261,29 +261,6 @@ static CURLMsg *fake_multi_read(CURLM *multi, int *left)
     return NULL;
 }
 
-static struct curl_slist *fake_slist_append(struct curl_slist *list, const char *text)
-{
-    struct curl_slist *item = calloc(1, sizeof(*item)), *last = list;
-    assert(item != NULL && (item->data = strdup(text)) != NULL);
-    while (last != NULL && last->next != NULL) {
-        last = last->next;
-    }
-    if (last != NULL) {
-        last->next = item;
-    }
-    return list != NULL ? list : item;
-}
-
-static void fake_slist_free(struct curl_slist *list)
-{
-    while (list != NULL) {
-        struct curl_slist *next = list->next;
-        free(list->data);
-        free(list);
-        list = next;
-    }
-}
-
 bool __wrap_web_library_load(uint64_t now_ms)
 {
     (void)now_ms;
@@ -304,8 +281,6 @@ bool __wrap_web_library_load(uint64_t now_ms)
         .multi_assign = fake_multi_assign,
         .multi_socket_action = fake_multi_act,
         .multi_info_read = fake_multi_read,
-        .slist_append = fake_slist_append,
-        .slist_free_all = fake_slist_free,
     };
     return true;
 }
