@@ -19,6 +19,7 @@ from test_upstream import ask, make_certificate
 
 OBSERVE, CONTENT_FORMAT, MAX_AGE, HOP_LIMIT, PROXY_URI, BLOCK2, BLOCK1 = 6, 12, 14, 16, 35, 23, 27
 BODY = b"".join(b"%08d" % number for number in range(1 << 17))  # 1 MiB
+ETAG = 4
 BLOCK = 1024
 # What another proxy passes on has not the rights of this host.
 INSIDE = ("--set", "access inside.action=allow", "--set",
@@ -179,6 +180,35 @@ def test_observe_on_an_http_target_is_a_plain_answer(first, second):
         assert answer.values(OBSERVE) == []
         [request] = origin.requests
         assert request.values(OBSERVE) == []
+
+
+def test_polls_tell_an_observer_of_changes(second):
+    """CH-14, HC-8: CoAP to HTTP to CoAP: with http.poll the first proxy asks the second again, by the
+    ETag that it gave, and its observer is told of what has changed at the device."""
+    first = Proxy(*UNHURRIED, "--set", "proxy.name=first", "--set", "http.poll=1s",
+                  listen=("127.0.0.1",))
+    state = [b"20.0"]
+
+    def answer(request):
+        tag = b"v" + state[0]
+        is_known = tag in request.values(ETAG)
+        return Message(code=code(2, 3 if is_known else 5), payload=b"" if is_known else state[0],
+                       options=[(ETAG, tag), (CONTENT_FORMAT, b""), (MAX_AGE, b"")])
+
+    with Origin(handler=answer) as origin, first.client() as client:
+        request = client.make([(OBSERVE, b"")] + through(
+            second, "coap://127.0.0.1:%d/warm" % origin.port))
+        client.send(request.encode())
+        told = client.response_to(request)
+        assert (told.payload, len(told.values(OBSERVE))) == (b"20.0", 1)
+        wait_until(lambda: len(origin.requests) >= 2)  # polls, of which nothing is told
+        state[0] = b"20.5"
+        told = client.receive()
+        assert (told.token, told.payload) == (request.token, b"20.5")
+        assert len(told.values(OBSERVE)) == 1
+        client.acknowledge(told)
+        assert all(request.values(OBSERVE) == [] for request in origin.requests)
+    first.stop_cleanly()
 
 
 def test_a_loop_behind_both_ends(second):
