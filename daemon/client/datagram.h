@@ -33,7 +33,7 @@ void datagram_find_devices(struct client_side *side);
 
 /**
  * The client of @p leg, on UDP in the clear, is the device of @p row for @p lifetime_ms. The caller
- * has asked device_is_elsewhere().
+ * has asked device_is_taken().
  *
  * @param ret_is_new whether it was not yet
  * @return false without memory

@@ -180,7 +180,7 @@ bool directory_take(struct client_side *side, struct leg *leg, const struct mess
     if (row == NULL) {
         return false;
     }
-    bool is_elsewhere = device_is_elsewhere(&side->origin, row, leg->client);
+    bool is_elsewhere = device_is_taken(&side->origin, row, leg->client);
     if (is_elsewhere || !datagram_register(side, leg, row, wish.lifetime_ms, &is_new)) {
         *ret_problem = (struct problem){.reason = is_elsewhere ? REASON_registration_taken
                                                                : REASON_proxy_busy};

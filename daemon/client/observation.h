@@ -171,6 +171,9 @@ void observations_recheck(struct client_side *side);
 /** @p device (NULL: none) has another session: registrations with it are made anew over that. */
 void observations_renew(struct client_side *side, const struct device *device);
 
+/** The same for a session that another worker has (origin/device.h). */
+void observations_on_device_moved(struct origin_side *below, struct device *device);
+
 /**
  * End all observations, with 5.03 to their observers; those that are registering answer the
  * requests that wait first, and stay until then.

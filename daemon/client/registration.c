@@ -519,3 +519,8 @@ void observations_renew(struct client_side *side, const struct device *device)
         }
     }
 }
+
+void observations_on_device_moved(struct origin_side *below, struct device *device)
+{
+    observations_renew(client_side_of(fetch_side_of(below)), device);
+}

@@ -280,9 +280,6 @@ static void take_device_zone(struct loader *loader)
     size_t len = name.len - (name.text[name.len - 1] == '.');
     config->devices_zone = arena_text(config->arena, (const char *)name.text, len);
     loader->no_memory = loader->no_memory || config->devices_zone == NULL;
-    if (config->proxy_workers > 1) {
-        zone_error(loader, "needs proxy.workers = 1: a device and its clients share a worker");
-    }
 }
 
 void loader_check_devices(struct loader *loader)

@@ -13,6 +13,7 @@
 #include "fetch/transfer.h"
 #include "net/cookie.h"
 #include "origin/carrier.h"
+#include "origin/switchboard.h"
 #include "policy/access.h"
 
 #include <errno.h>
@@ -54,6 +55,20 @@ static uint32_t observation_count(const struct config *config)
     return wanted < most ? wanted : most;
 }
 
+/* Likewise. */
+static bool init_switchboard(struct engine *engine, uint64_t seed)
+{
+    struct origin_side *side = &engine->origin;
+    if (side->switchboard == NULL && switchboard_new(1, seed, &engine->own_switchboard) == 0) {
+        side->switchboard = engine->own_switchboard;
+    }
+    if (side->switchboard != NULL) {
+        switchboard_join(side->switchboard, engine->context.worker_index, side,
+                         engine->context.loop);
+    }
+    return side->switchboard != NULL;
+}
+
 /* How many bits of an IPv6 address name its source, in each book of accounts. */
 static void set_sources(struct engine *engine)
 {
@@ -77,7 +92,7 @@ static int init_tables(struct engine *engine)
     /* A large block holds a token, the target and the datagram made from them. */
     uint32_t large_bytes = 4 * (uint32_t)config->limits_datagram_bytes;
     bool good =
-        init_memory(engine) && init_changes(engine, seed) &&
+        init_memory(engine) && init_changes(engine, seed) && init_switchboard(engine, seed) &&
         memory_pool_init(&engine->fetch.large, large_bytes, seed) == 0 &&
         request_table_init(&engine->client.requests, config->limits_exchanges, seed) == 0 &&
         fetch_table_init(&engine->fetch.fetches, config->limits_exchanges) == 0 &&
@@ -86,6 +101,7 @@ static int init_tables(struct engine *engine)
                           config->limits_exchanges, config->limits_origin_ports, seed) == 0 &&
         device_table_init(&engine->origin.devices,
                           config->devices_zone[0] != '\0' ? DEVICES_EXPECTED : 1, seed) == 0 &&
+        relay_table_init(&engine->origin.relays, seed) == 0 &&
         name_table_init(&engine->origin.names, forward_on_name, config->resolve_names, seed) == 0 &&
         observer_table_init(&engine->client.observers, config->observe_max, seed) == 0 &&
         observation_table_init(&engine->client.observations, observation_count(config),
@@ -99,6 +115,7 @@ static int init_tables(struct engine *engine)
         source_table_init(&engine->client.sources, config->limits_addresses, seed) == 0 &&
         throttle_table_init(&engine->origin.throttles, config->limits_throttled) == 0 &&
         coalesce_init(&engine->fetch.equals, config->limits_exchanges, seed) == 0;
+    engine->origin.devices.on_moved = observations_on_device_moved;
     set_sources(engine);
     return good ? shared_open(&engine->fetch) : -ENOMEM;
 }
@@ -113,6 +130,7 @@ int engine_new(const struct engine_options *options, struct engine **ret_engine)
     engine->client.refusals.loop = options->loop;
     engine->origin.resolver = options->resolver;
     engine->origin.changes = options->changes;
+    engine->origin.switchboard = options->switchboard;
     engine->origin.origin_labels = options->origin_labels;
     engine->context.worker_index = options->worker_index;
     engine->fetch.has_siblings = options->changes != NULL;
@@ -152,8 +170,9 @@ void engine_free(struct engine *engine)
     faults_free(&engine->context);
     capture_free(&engine->context);
     names_withdraw_all(&engine->origin);
-    origin_table_clear(&engine->origin.origins);
     device_table_clear(&engine->origin.devices);
+    relay_table_clear(&engine->origin.relays);
+    origin_table_clear(&engine->origin.origins);
     client_table_clear(&engine->client.clients);
     source_table_clear(&engine->client.sources);
     throttle_table_clear(&engine->origin.throttles);
@@ -172,6 +191,7 @@ void engine_free(struct engine *engine)
     cache_store_clear(&engine->fetch.cache);
     hash_map_clear(&engine->fetch.equals);
     free(engine->own_changes);
+    switchboard_free(engine->own_switchboard);
     free(engine->context.target_memory);
     free(engine->context.scratch);
     free(engine);

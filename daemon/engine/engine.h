@@ -17,7 +17,8 @@ struct engine {
         struct fetch_side fetch;
         struct client_side client;
     };
-    struct changes *own_changes; /* where they are not shared */
+    struct changes *own_changes; /* where they are not shared, as the next */
+    struct switchboard *own_switchboard;
 };
 
 static_assert(offsetof(struct engine, client.context) == offsetof(struct engine, context),
@@ -30,6 +31,7 @@ struct engine_options {
     unsigned worker_index;       /* so that the numbers of several workers differ; */
     unsigned worker_count;       /* 0 is taken as 1 */
     struct changes *changes;     /* borrowed; shared by all workers; NULL: there are no others */
+    struct switchboard *switchboard;     /* likewise */
     struct origin_labels *origin_labels; /* borrowed; shared by all workers; or NULL */
     bool trace;                          /* a block of text a request, on standard error */
 };

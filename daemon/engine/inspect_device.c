@@ -3,6 +3,7 @@
 #include "conf/device.h"
 #include "engine/engine.h"
 #include "engine/inspect.h"
+#include "origin/switchboard.h"
 
 #include <string.h>
 
@@ -25,10 +26,24 @@ static void add_line(const struct engine *engine, const struct device *device,
     }
 }
 
+/* A device is told of by the worker that has its session; by the first where there is none. */
+static bool is_told_here(const struct engine *engine, struct bytes name, uint32_t *ret_waiting)
+{
+    struct holder *holder = holder_acquire(engine->origin.switchboard, name);
+    struct line_holding holding = holder != NULL ? holder_read(holder) : (struct line_holding){0};
+    *ret_waiting = holder != NULL ? atomic_load(&holder->waiting) : 0;
+    holder_release(holder);
+    return engine->context.worker_index == (holding.is_held ? holding.worker : 0);
+}
+
 static bool add_device(const struct engine *engine, const struct config_device *row,
                        struct json_writer *out)
 {
     const struct bytes name = {(const uint8_t *)row->name, strlen(row->name)};
+    uint32_t waiting;
+    if (!is_told_here(engine, name, &waiting)) {
+        return true;
+    }
     const struct device *device = device_named(&engine->origin, name);
     const struct address address = {.family = ADDRESS_DEVICE,
                                     .scope = device != NULL ? device->number : 0};
@@ -40,7 +55,7 @@ static bool add_device(const struct engine *engine, const struct config_device *
     if (is_open) {
         add_line(engine, device, out);
     }
-    json_uint(out, "queued", origin != NULL ? origin->queue_count : 0);
+    json_uint(out, "queued", is_open && origin != NULL ? origin->queue_count : waiting);
     json_uint(out, "observed", is_open ? device_count_observed(device) : 0);
     return json_end(out);
 }

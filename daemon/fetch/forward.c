@@ -316,11 +316,12 @@ static bool may_go_on(const struct fetch_side *side, const struct fetch *fetch, 
     bool is_repeatable =
         fetch->is_safe || method == CODE_PUT || method == CODE_DELETE || method == CODE_IPATCH;
     const struct address *address = &fetch->candidates[fetch->candidate];
-    const struct device *device = fetch->hop.is_device ? device_at(&side->origin, address) : NULL;
     bool is_expected =
-        device != NULL && (device->line.owner != NULL || side->context.config->devices_wait > 0);
-    return reason == REASON_device_gone && is_expected && fetch->sending.line != device->lines &&
-           is_repeatable && !fetch->went_on &&
+        fetch->hop.is_device && device_at(&side->origin, address) != NULL &&
+        (device_has_line(&side->origin, address) || side->context.config->devices_wait > 0);
+    bool may_repeat = !fetch->sending.is_sent || (is_repeatable && !fetch->went_on);
+    return reason == REASON_device_gone && is_expected && may_repeat &&
+           device_line_is_over(&side->origin, &fetch->sending) &&
            (fetch->state == FETCH_sent || fetch->state == FETCH_acknowledged);
 }
 
@@ -334,7 +335,7 @@ static void forward_on_failure(struct origin_side *below, struct sending *sendin
         return; /* it is registered again (RFC 8323 section 7.4) */
     }
     if (may_go_on(side, fetch, reason)) {
-        fetch->went_on = true;
+        fetch->went_on = fetch->went_on || sending->is_sent;
         trail_event(&side->context, fetch->trail, EVENT_another_session, 0);
         sending_take_back(&side->origin, sending);
         enqueue(side, fetch, false);

@@ -5,6 +5,7 @@
 #include "conf/device.h"
 #include "context/target.h"
 #include "fetch/side.h"
+#include "origin/switchboard.h"
 #include "policy/pattern.h"
 
 #include <stdio.h>
@@ -130,8 +131,9 @@ enum reason route_take(const struct fetch_side *side, const struct target *targe
     if (reason == REASON_none && ret_hop->is_device) {
         const struct device *device =
             device_named(&side->origin, target_below(target, config->devices_zone));
-        enum transport transport =
-            device != NULL && device->line.owner != NULL ? device->line.transport : TRANSPORT_DTLS;
+        const struct line_holding holding =
+            device != NULL ? holder_read(device->holder) : (struct line_holding){0};
+        enum transport transport = holding.is_held ? holding.transport : TRANSPORT_DTLS;
         const struct scheme *scheme =
             config_scheme_by_number(config, transport_row(transport)->number);
         ret_hop->scheme = scheme != NULL ? scheme : ret_hop->scheme;

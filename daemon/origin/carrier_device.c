@@ -3,12 +3,15 @@
  * Requests to devices, over the session that they have opened, or to where they have registered
  * from. On DTLS the message layer is that of plain UDP; matching is too (RFC 7252 sections 4.4 and
  * 5.3.2), with the line in place of address and port: what comes over another device's line belongs
- * to none of this one's requests.
+ * to none of this one's requests. Where another worker has the line, the request is passed on to
+ * that one (origin/relay.h).
  */
 #include "conf/config.h"
 #include "origin/carrier_udp.h"
 #include "origin/device.h"
+#include "origin/relay.h"
 #include "origin/side.h"
+#include "origin/switchboard.h"
 
 #include <errno.h>
 #include <string.h>
@@ -26,14 +29,19 @@ static bool has_messages(const struct device *device)
 
 /* --- sending ------------------------------------------------------------ */
 
-static void carrier_device_cancel(struct origin_side *side, struct sending *sending)
+static void take_from_line(struct sending *sending)
 {
-    (void)side;
     hash_map_remove(&sending->by_message);
     if (sending->device != NULL) {
         list_remove(&sending->device->out, &sending->on_device);
         sending->device = NULL;
     }
+}
+
+static void carrier_device_cancel(struct origin_side *side, struct sending *sending)
+{
+    take_from_line(sending);
+    relay_cancel(side, sending);
 }
 
 static enum carrier_result fail_at_device(struct origin_side *side, struct sending *sending,
@@ -46,18 +54,49 @@ static enum carrier_result fail_at_device(struct origin_side *side, struct sendi
     return CARRIER_FAILED;
 }
 
+/* Another worker has the line: that one has the queue and the window as well. */
+static enum carrier_result send_elsewhere(struct origin_side *side, struct sending *sending,
+                                          struct device *device, const struct line_holding *holding)
+{
+    take_from_line(sending);
+    enum reason reason = relay_send(side, sending, device, holding);
+    if (reason != REASON_none) {
+        return fail_at_device(side, sending, reason);
+    }
+    sending->line = holding->line;
+    sending->again.count = 0;
+    sending->is_sent = true; /* it may be, until that one says otherwise */
+    sending_event(side, sending, EVENT_passed_on, holding->worker);
+    sending_await_end(side, sending);
+    return CARRIER_SENT;
+}
+
+/* What is sent for another worker is given back: that one waits, or asks on at the right place. */
+static enum carrier_result find_no_line(struct origin_side *side, struct sending *sending,
+                                        const struct device *device)
+{
+    carrier_device_cancel(side, sending);
+    if (device != NULL && side->context.config->devices_wait > 0 && !sending->is_relayed) {
+        return CARRIER_WAITS; /* for the device to come back */
+    }
+    return fail_at_device(side, sending,
+                          device == NULL ? REASON_device_unknown : REASON_device_gone);
+}
+
 static enum carrier_result carrier_device_send(struct origin_side *side, struct sending *sending)
 {
     struct device *device = device_at(side, &sending->origin->address);
+    const struct line_holding holding =
+        device != NULL ? holder_read(device->holder) : (struct line_holding){0};
+    bool is_elsewhere = holding.is_held && holding.worker != side->context.worker_index;
     uint16_t mid = 0;
+    if (is_elsewhere && !sending->is_relayed) {
+        return send_elsewhere(side, sending, device, &holding);
+    }
+    if (!holding.is_held || is_elsewhere || device->line.owner == NULL) {
+        return find_no_line(side, sending, device);
+    }
     carrier_device_cancel(side, sending); /* what was sent before, under the same token */
-    if (device != NULL && device->line.owner == NULL && side->context.config->devices_wait > 0) {
-        return CARRIER_WAITS; /* for the device to come back */
-    }
-    if (device == NULL || device->line.owner == NULL) {
-        return fail_at_device(side, sending,
-                              device == NULL ? REASON_device_unknown : REASON_device_gone);
-    }
     const struct device_line *line = &device->line;
     if (has_messages(device) && !line->calls->take_mid(line->owner, &mid)) {
         metric_add(&side->context.metrics.message_ids_exhausted, 1);
@@ -120,7 +159,9 @@ static struct sending *sending_of_mid(const struct origin_side *side, const stru
 static struct sending *sending_of_token(struct origin_side *side, const struct device *device,
                                         struct bytes token)
 {
-    struct sending *sending = side->origins.calls->by_token(side, token);
+    struct sending *relayed = relay_by_token(side, token);
+    struct sending *sending =
+        relayed != NULL ? relayed : side->origins.calls->by_token(side, token);
     return sending != NULL && sending->device == device ? sending : NULL;
 }
 

@@ -4,7 +4,9 @@
 #include "base/log.h"
 #include "conf/device.h"
 #include "origin/origin.h"
+#include "origin/relay.h"
 #include "origin/side.h"
+#include "origin/switchboard.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -27,6 +29,8 @@ static void free_device(struct device *device)
     hash_map_remove(&device->by_name);
     hash_map_remove(&device->by_number);
     identity_release(device->line.identity);
+    atomic_fetch_sub(&device->holder->waiting, device->waiting);
+    holder_release(device->holder);
     free(device);
 }
 
@@ -36,7 +40,11 @@ void device_table_clear(struct device_table *table)
     uint64_t cursor = 0;
     while (table->by_number.buckets != NULL &&
            (node = hash_map_walk(&table->by_number, &cursor)) != NULL) {
-        free_device(HASH_ENTRY(node, struct device, by_number));
+        struct device *device = HASH_ENTRY(node, struct device, by_number);
+        while (device->relays.first != NULL) {
+            relay_abandon(HASH_ENTRY(device->relays.first, struct sending, on_device));
+        }
+        free_device(device);
         cursor = 0;
     }
     hash_map_clear(&table->by_name);
@@ -67,9 +75,12 @@ static struct device *get_device(struct origin_side *side, struct bytes name)
         return device;
     }
     device = calloc(1, sizeof(*device) + name.len + 1);
-    if (device == NULL) {
+    struct holder *holder = device != NULL ? holder_acquire(side->switchboard, name) : NULL;
+    if (holder == NULL) {
+        free(device);
         return NULL;
     }
+    device->holder = holder;
     memcpy(device->name, name.data, name.len);
     device->number = ++table->last_number;
     hash_map_add(&table->by_name, &device->by_name, hash_bytes(name.data, name.len, table->seed));
@@ -102,7 +113,22 @@ struct device *device_at(const struct origin_side *side, const struct address *a
 bool device_has_line(const struct origin_side *side, const struct address *address)
 {
     const struct device *device = device_at(side, address);
-    return device != NULL && device->line.owner != NULL;
+    return device != NULL && holder_read(device->holder).is_held;
+}
+
+bool device_is_elsewhere(const struct origin_side *side, const struct address *address)
+{
+    const struct device *device = device_at(side, address);
+    const struct line_holding holding =
+        device != NULL ? holder_read(device->holder) : (struct line_holding){0};
+    return holding.is_held && holding.worker != side->context.worker_index;
+}
+
+bool device_line_is_over(const struct origin_side *side, const struct sending *sending)
+{
+    const struct device *device =
+        sending->origin != NULL ? device_at(side, &sending->origin->address) : NULL;
+    return device == NULL || holder_read(device->holder).line != sending->line;
 }
 
 bool device_is_open(struct origin_side *side, const struct config_device *row)
@@ -160,7 +186,7 @@ static void drop_line(struct origin_side *side, struct device *device, const cha
     log_line(device, "device_closed", why);
     identity_release(device->line.identity);
     device->line = (struct device_line){0};
-    device->lines++;
+    device->lines = holder_leave(device->holder, side->context.worker_index, device->lines);
     device->probed.remote.family = ADDRESS_NONE;
     timer_cancel(&side->context.wheel, &device->timer);
     timer_cancel(&side->context.wheel, &device->lifetime);
@@ -231,19 +257,13 @@ static void on_keep_alive(void *context, struct timer *timer, uint64_t now_ms)
     await_keep_alive(side, device);
 }
 
-bool device_is_elsewhere(struct origin_side *side, const struct config_device *row,
-                         const void *owner)
+/* Another address wants its place: it is asked whether it is there. */
+static void doubt_device(struct origin_side *side, struct device *device)
 {
-    const struct bytes name = {(const uint8_t *)row->name, strlen(row->name)};
-    struct device *device = device_named(side, name);
-    if (device == NULL || device->line.owner == NULL || device->line.owner == owner) {
-        return false;
-    }
     if (device->pings == 0 && context_now_ms(&side->context) - device->heard_ms >= PING_AGAIN_MS) {
         ping_device(side, device);
         await_keep_alive(side, device);
     }
-    return true;
 }
 
 static void on_lifetime(void *context, struct timer *timer, uint64_t now_ms)
@@ -258,26 +278,167 @@ void device_hold(struct origin_side *side, struct device *device, uint32_t lifet
     timer_set(&side->context.wheel, &device->lifetime, device->until_ms, on_lifetime);
 }
 
+/* --- other workers ----------------------------------------------------------- */
+
+static const char has_another[] = "the device has opened another session";
+
+/* What all other workers are told: that a session has been opened. */
+struct device_notice {
+    _Atomic uint32_t references; /* tasks under way */
+    struct holder *holder;
+    struct device_word {
+        struct loop_task task;
+        struct device_notice *notice;
+        struct origin_side *side; /* of the worker that is told */
+    } words[];
+};
+
+static void drop_word(void *context)
+{
+    struct device_notice *notice = ((struct device_word *)context)->notice;
+    if (atomic_fetch_sub(&notice->references, 1) == 1) {
+        holder_release(notice->holder);
+        free(notice);
+    }
+}
+
+/* What was passed on to the worker of an older session. */
+static void end_relays_before(struct origin_side *side, struct device *device)
+{
+    uint32_t line = holder_read(device->holder).line;
+    struct list_node *node;
+    while ((node = device->relays.first) != NULL) {
+        struct sending *sending = HASH_ENTRY(node, struct sending, on_device);
+        if (sending->line == line) {
+            break; /* later ones are, too */
+        }
+        relay_cancel(side, sending);
+        sending_failed(side, sending, REASON_device_gone, NULL);
+    }
+}
+
+static void on_moved_elsewhere(void *context)
+{
+    struct device_word *word = context;
+    struct origin_side *side = word->side;
+    const struct holder *holder = word->notice->holder;
+    const struct bytes name = {(const uint8_t *)holder->name, holder->name_len};
+    struct device *device = device_named(side, name);
+    if (device != NULL && device->line.owner != NULL && device->lines != holder_read(holder).line) {
+        metric_add(&side->context.metrics.devices_replaced, 1);
+        device_end(side, device, has_another);
+    }
+    if (device != NULL && device->line.owner == NULL) {
+        end_relays_before(side, device);
+        resume(side, device);
+        side->devices.on_moved(side, device);
+    }
+    drop_word(word);
+}
+
+/* @return false without memory; *ret_notice is NULL where there are no others */
+static bool make_notice(const struct device *device, unsigned others,
+                        struct device_notice **ret_notice)
+{
+    struct device_notice *notice = NULL;
+    if (others > 0) {
+        notice = calloc(1, sizeof(*notice) + others * sizeof(notice->words[0]));
+        if (notice == NULL) {
+            return false;
+        }
+        notice->holder = holder_hold(device->holder);
+    }
+    *ret_notice = notice;
+    return true;
+}
+
+static void post_word(const struct origin_side *side, struct device_notice *notice, unsigned at,
+                      unsigned worker, loop_task_fn run)
+{
+    const struct switchboard_worker *other = &side->switchboard->each[worker];
+    struct device_word *word = &notice->words[at];
+    *word = (struct device_word){.notice = notice, .side = other->side};
+    word->task = (struct loop_task){.run = run, .drop = drop_word, .context = word};
+    if (loop_post_task(other->loop, &word->task) != 0) {
+        drop_word(word);
+    }
+}
+
+/* @p notice is given away; NULL: there are no others. */
+static void tell_others(const struct origin_side *side, struct device_notice *notice)
+{
+    uint32_t others = side->switchboard->workers - 1;
+    if (notice == NULL) {
+        return;
+    }
+    atomic_init(&notice->references, others);
+    for (unsigned i = 0, at = 0; at < others; i++) {
+        if (i != side->context.worker_index) {
+            post_word(side, notice, at++, i, on_moved_elsewhere);
+        }
+    }
+}
+
+/* Registrations that another worker would have to give way to: it sees whether they are alive. */
+static void on_doubted_elsewhere(void *context)
+{
+    struct device_word *word = context;
+    const struct holder *holder = word->notice->holder;
+    const struct bytes name = {(const uint8_t *)holder->name, holder->name_len};
+    struct device *device = device_named(word->side, name);
+    if (device != NULL && device->line.owner != NULL) {
+        doubt_device(word->side, device);
+    }
+    drop_word(word);
+}
+
+bool device_is_taken(struct origin_side *side, const struct config_device *row, const void *owner)
+{
+    const struct bytes name = {(const uint8_t *)row->name, strlen(row->name)};
+    struct device *device = get_device(side, name);
+    const struct line_holding holding =
+        device != NULL ? holder_read(device->holder) : (struct line_holding){0};
+    struct device_notice *notice = NULL;
+    if (!holding.is_held) {
+        return false;
+    }
+    if (holding.worker != side->context.worker_index) {
+        if (make_notice(device, 1, &notice)) {
+            atomic_init(&notice->references, 1);
+            post_word(side, notice, 0, holding.worker, on_doubted_elsewhere);
+        }
+        return true;
+    }
+    if (device->line.owner == NULL || device->line.owner == owner) {
+        return false;
+    }
+    doubt_device(side, device);
+    return true;
+}
+
+/* --- opening, closing -------------------------------------------------------- */
+
 struct device *device_open(struct origin_side *side, const struct config_device *row,
                            const struct device_line *line)
 {
-    static const char why[] = "the device has opened another session";
     const struct bytes name = {(const uint8_t *)row->name, strlen(row->name)};
     struct device *device = get_device(side, name);
-    if (device == NULL) {
+    struct device_notice *notice;
+    if (device == NULL || !make_notice(device, side->switchboard->workers - 1, &notice)) {
         return NULL;
     }
     if (device->line.owner != NULL) {
         const struct device_line older = device->line;
-        drop_line(side, device, why);
+        drop_line(side, device, has_another);
         metric_add(&side->context.metrics.devices_replaced, 1);
         if (older.owner != line->owner) {
-            older.calls->end(older.owner, why);
+            older.calls->end(older.owner, has_another);
         }
     }
     device->line = *line;
     (void)identity_acquire(line->identity);
-    device->lines++;
+    device->lines = holder_claim(device->holder, side->context.worker_index, line->transport);
+    tell_others(side, notice);
     device->since_ms = context_now_ms(&side->context);
     device->heard_ms = device->since_ms;
     device->pings = 0;
@@ -286,6 +447,7 @@ struct device *device_open(struct origin_side *side, const struct config_device 
     metric_set(&side->context.metrics.devices, ++side->devices.open_count);
     log_line(device, "device_opened", "");
     end_all_before(side, device);
+    end_relays_before(side, device);
     resume(side, device);
     return device;
 }
@@ -308,6 +470,15 @@ void device_hear(struct origin_side *side, struct device *device)
     device->pings = 0; /* the timer that is set finds out */
     if (origin != NULL && origin->silence.bytes > 0) {
         origin_on_heard(side, origin);
+    }
+}
+
+void device_add_waiting(struct origin_side *side, const struct address *address, uint32_t count)
+{
+    struct device *device = device_at(side, address);
+    if (device != NULL) {
+        device->waiting += count;
+        atomic_fetch_add(&device->holder->waiting, count);
     }
 }
 
@@ -344,6 +515,17 @@ static bool device_is_configured(const struct config *config, const struct devic
     return row != NULL;
 }
 
+/* There is no such device any more. */
+static void end_all_relays(struct origin_side *side, struct device *device)
+{
+    struct list_node *node;
+    while ((node = device->relays.first) != NULL) {
+        struct sending *sending = HASH_ENTRY(node, struct sending, on_device);
+        relay_cancel(side, sending);
+        sending_failed(side, sending, REASON_device_gone, NULL);
+    }
+}
+
 void device_set_config(struct origin_side *side)
 {
     struct device_table *table = &side->devices;
@@ -360,8 +542,10 @@ void device_set_config(struct origin_side *side)
             await_keep_alive(side, device);
         }
         if (!is_there) {
+            end_all_relays(side, device);
             free_device(device);
             cursor = 0;
         }
     }
+    relay_set_config(side);
 }

@@ -65,15 +65,18 @@ struct device_line {
 struct device {
     struct hash_node by_name, by_number;
     uint32_t number;
+    struct holder *holder; /* which worker has its session (origin/switchboard.h) */
     struct device_line line;
-    uint32_t lines;              /* so far, and ends of them: tells what belongs to which */
+    uint32_t lines;              /* the holder's number of it: tells what belongs to which */
     uint64_t since_ms, heard_ms; /* of the line: opened, and when it was heard of last */
     struct list out;             /* of struct sending: sent over the line, and may be answered */
+    struct list relays;          /* likewise: passed on to the worker that has the session */
     struct timer timer;          /* of devices.keep-alive */
     struct timer lifetime;       /* of UDP: the registration ends, */
     uint64_t until_ms;           /* and when */
     uint32_t pings;              /* sent since it was heard of, */
     uint16_t ping_mid;           /* and the message id of the last one, where those have one */
+    uint32_t waiting;            /* of this worker's requests, for it to come back */
     struct udp_path probed;      /* where the line's owner has sent a Ping to, if that is not */
     uint16_t probe_mid;          /* where the device is believed to be; no family: nowhere */
     uint64_t probe_ms;           /* when */
@@ -85,6 +88,8 @@ struct device_table {
     uint32_t last_number, open_count;
     uint64_t waiting_bytes; /* of messages that wait for devices to come back */
     uint64_t seed;
+    /* Another worker has a new session of @p device; NULL: not to be told. */
+    void (*on_moved)(struct origin_side *side, struct device *device);
     bool is_over; /* the engine is being freed: nothing is told any more */
 };
 
@@ -104,8 +109,17 @@ bool device_address(struct origin_side *side, struct bytes name, struct address 
 /** The device with @p address; NULL: there is none any more. Borrowed. */
 struct device *device_at(const struct origin_side *side, const struct address *address);
 
-/** Whether the device with @p address has a session. */
+/** Whether the device with @p address has a session, with any worker. */
 bool device_has_line(const struct origin_side *side, const struct address *address);
+
+/**
+ * Whether the device with @p address has its session with another worker, which has its window and
+ * its silence, too.
+ */
+bool device_is_elsewhere(const struct origin_side *side, const struct address *address);
+
+/** Whether the session that @p sending, to a device, was last sent over is not the present one. */
+bool device_line_is_over(const struct origin_side *side, const struct sending *sending);
 
 /** The device with the section @p name, if it was ever heard of or asked; else NULL. Borrowed. */
 struct device *device_named(const struct origin_side *side, struct bytes name);
@@ -125,8 +139,7 @@ struct device *device_open(struct origin_side *side, const struct config_device 
  * Whether the device of @p row has a line of another owner than @p owner. If it has not been heard
  * of just now it gets Pings then, and loses the line where it answers none.
  */
-bool device_is_elsewhere(struct origin_side *side, const struct config_device *row,
-                         const void *owner);
+bool device_is_taken(struct origin_side *side, const struct config_device *row, const void *owner);
 
 /** Its line ends in @p lifetime_ms unless this is called again: a registration over UDP. */
 void device_hold(struct origin_side *side, struct device *device, uint32_t lifetime_ms);
@@ -159,6 +172,9 @@ bool device_take(struct origin_side *side, struct device *device, const struct m
  */
 void device_on_error(struct origin_side *side, const struct device *device, int error,
                      struct bytes quoted);
+
+/** So many more requests of this worker wait for it to come back; fewer as 0u - count. */
+void device_add_waiting(struct origin_side *side, const struct address *address, uint32_t count);
 
 /** Whether an answer is awaited over its line, notifications aside. */
 bool device_is_asked(const struct device *device);

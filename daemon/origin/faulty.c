@@ -68,7 +68,8 @@ static void faulty_on_due(void *context, struct timer *timer, uint64_t now_ms)
 enum carrier_result faulty_send(struct origin_side *side, struct sending *sending)
 {
     const struct carrier *carrier = carrier_of_sending(sending);
-    struct fault *fault = side->origins.calls->find_fault(side, sending);
+    struct fault *fault =
+        sending->is_relayed ? NULL : side->origins.calls->find_fault(side, sending);
     bool is_udp = carrier == &carrier_udp;
     sending->origin->fault = fault != NULL ? (uint8_t)(fault_number(&side->context, fault) + 1) : 0;
     if (fault == NULL) {

@@ -317,15 +317,25 @@ static void origin_queue_remove(struct origin_side *side, struct sending *sendin
     list_remove(&origin->queue, &sending->queued.node);
     sending->queued.is_in = false;
     origin->queue_count--;
-    side->devices.waiting_bytes -= sending->waiting_bytes;
-    sending->waiting_bytes = 0;
+    if (sending->waiting_bytes > 0) {
+        side->devices.waiting_bytes -= sending->waiting_bytes;
+        sending->waiting_bytes = 0;
+        device_add_waiting(side, &origin->address, 0u - 1u);
+    }
+}
+
+/* How the owner of @p sending is told. */
+static const struct sending_calls *calls_of(const struct origin_side *side,
+                                            const struct sending *sending)
+{
+    return sending->is_relayed ? &relay_calls : side->origins.calls;
 }
 
 void sending_event(struct origin_side *side, struct sending *sending, enum event_kind kind,
                    uint32_t number)
 {
     if (side->context.trace) {
-        side->origins.calls->on_event(side, sending, kind, number);
+        calls_of(side, sending)->on_event(side, sending, kind, number);
     }
 }
 
@@ -426,7 +436,8 @@ __attribute__((cold, noinline)) static void capture_whole(struct origin_side *si
                                       .transport = sending->scheme->transport,
                                       .local = &nowhere,
                                       .remote = &sending->origin->address,
-                                      .exchange = side->origins.calls->exchange_of(side, sending)};
+                                      .exchange =
+                                          calls_of(side, sending)->exchange_of(side, sending)};
     capture_add_message(&side->context, &view, message);
 }
 
@@ -454,7 +465,8 @@ static bool send_one(struct origin_side *side, struct sending *sending)
     origin->queue_round = sending->queued.round;
     origin_queue_remove(side, sending);
     sending->stage = SENDING_OUT;
-    if (result == CARRIER_SENT && side->context.capture != NULL) {
+    bool is_passed_on = sending->relay != NULL; /* it is counted where it is sent */
+    if (result == CARRIER_SENT && !is_passed_on && side->context.capture != NULL) {
         capture_request(side, sending);
     }
     if (result == CARRIER_SENT) {
@@ -462,13 +474,13 @@ static bool send_one(struct origin_side *side, struct sending *sending)
         sending->sent_us = context_now_us(&side->context);
         sending->is_outstanding = true;
         origin->window.outstanding++;
-        metric_add(&side->context.metrics.upstream_requests, 1);
-        origin->requests++;
+        metric_add(&side->context.metrics.upstream_requests, is_passed_on ? 0 : 1);
+        origin->requests += !is_passed_on;
     } else {
         timer_set(&side->context.wheel, &sending->timer, context_now_ms(&side->context), on_unsent);
     }
     if (!sending->is_starting) {
-        side->origins.calls->on_sent(side, sending);
+        calls_of(side, sending)->on_sent(side, sending);
     }
     return true;
 }
@@ -477,10 +489,13 @@ static bool send_one(struct origin_side *side, struct sending *sending)
 static void origin_resume(struct origin_side *side, struct origin *origin)
 {
     uint64_t now_ms = context_now_ms(&side->context);
-    while (origin->queue.first != NULL && window_is_open(&origin->window)) {
+    bool is_elsewhere = origin->address.family == ADDRESS_DEVICE &&
+                        device_is_elsewhere(side, &origin->address); /* and so are both */
+    while (origin->queue.first != NULL && (is_elsewhere || window_is_open(&origin->window))) {
         struct sending *sending = HASH_ENTRY(origin->queue.first, struct sending, queued.node);
         /* Although the window is open, it waits while its origin server is silent. */
-        bool is_held_back = silence_is_on(&origin->silence, sending->scheme, now_ms) &&
+        bool is_held_back = !is_elsewhere &&
+                            silence_is_on(&origin->silence, sending->scheme, now_ms) &&
                             now_ms < silence_until_ms(&origin->silence, sending->scheme);
         if (is_held_back || !send_one(side, sending)) {
             break;
@@ -526,6 +541,7 @@ static bool reserve_wait(struct origin_side *side, struct sending *sending)
     }
     sending->waiting_bytes = sending->datagram_len;
     side->devices.waiting_bytes = bytes;
+    device_add_waiting(side, &sending->origin->address, 1);
     return true;
 }
 
@@ -674,7 +690,7 @@ void sending_acknowledged(struct origin_side *side, struct sending *sending)
     sending_settle(side, sending, true);
     sending->stage = SENDING_ACKNOWLEDGED;
     sending_await_end(side, sending);
-    side->origins.calls->on_acknowledged(side, sending);
+    calls_of(side, sending)->on_acknowledged(side, sending);
 }
 
 /* How long the origin server took, sending again included; of an observation once. */
@@ -700,11 +716,14 @@ static void count_answer(struct origin_side *side, const struct sending *sending
 void sending_answered(struct origin_side *side, struct sending *sending,
                       const struct message *response, bool truncated)
 {
-    if (side->context.capture != NULL &&
+    bool is_passed_on = sending->relay != NULL;
+    if (side->context.capture != NULL && !is_passed_on &&
         (sending->has_oscore || carrier_of(sending->scheme->transport) != &carrier_udp)) {
         capture_whole(side, sending, response, false);
     }
-    count_answer(side, sending);
+    if (!is_passed_on) { /* else the other worker has done that */
+        count_answer(side, sending);
+    }
     sending_settle(side, sending, true);
     if (!sending->is_kept) { /* over, as far as the origin server goes; is_sent is still of use */
         sending_keep(side, sending);
@@ -712,27 +731,28 @@ void sending_answered(struct origin_side *side, struct sending *sending,
         sending->origin->fetches--;
         sending->origin = NULL;
     }
-    side->origins.calls->on_response(side, sending, response, truncated);
+    calls_of(side, sending)->on_response(side, sending, response, truncated);
 }
 
 void sending_redirected(struct origin_side *side, struct sending *sending, struct bytes cri)
 {
     count_answer(side, sending);
     sending_settle(side, sending, true);
-    side->origins.calls->on_redirect(side, sending, cri);
+    calls_of(side, sending)->on_redirect(side, sending, cri);
 }
 
 void sending_failed(struct origin_side *side, struct sending *sending, enum reason reason,
                     const char *text)
 {
-    side->origins.calls->on_failure(side, sending, reason, text);
+    calls_of(side, sending)->on_failure(side, sending, reason, text);
 }
 
 void sending_timed_out(struct origin_side *side, struct sending *sending)
 {
     /* Something came, but nothing that could be read (ERR-11). */
-    side->origins.calls->on_timeout(
-        side, sending, sending->has_malformed ? REASON_origin_invalid : REASON_origin_timeout);
+    calls_of(side, sending)
+        ->on_timeout(side, sending,
+                     sending->has_malformed ? REASON_origin_invalid : REASON_origin_timeout);
 }
 
 void origin_on_heard(struct origin_side *side, struct origin *origin)

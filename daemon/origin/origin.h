@@ -31,6 +31,7 @@ struct fault;
 struct origin_side;
 struct origin;
 struct queued;
+struct relay;
 struct replay_run;
 struct sending_calls;
 
@@ -197,6 +198,7 @@ struct sending {
     bool is_kept;         /* further answers may follow the first, until it is cancelled */
     bool is_device;       /* to a device, over the session that it has opened */
     bool is_recorded;     /* it is answered out of a recording */
+    bool is_relayed;      /* for another worker: its owner is a struct relay */
     uint64_t deadline_ms; /* of the whole request */
 
     /* For the owner to read. */
@@ -220,6 +222,7 @@ struct sending {
     struct device *device;             /* devices: likewise, and it is in its list: */
     struct list_node on_device;
     uint32_t line;               /* with which of its lines */
+    struct relay *relay;         /* that another worker has of it; NULL: nothing */
     uint32_t waiting_bytes;      /* that it is charged for while it waits for a device */
     struct web_request *web;     /* HTTP: likewise */
     struct replay_run *replay;   /* recordings: likewise */

@@ -12,6 +12,7 @@
 #include "origin/long_body.h"
 #include "origin/names.h"
 #include "origin/origin.h"
+#include "origin/relay.h"
 #include "origin/throttle.h"
 
 struct origin_side {
@@ -20,6 +21,8 @@ struct origin_side {
     struct name_table names;
     struct origin_table origins;
     struct device_table devices;
+    struct relay_table relays;
+    struct switchboard *switchboard; /* borrowed: which worker has the session of a device */
     struct throttle_table throttles;
     struct upstream *upstream;           /* sessions; NULL before the first is needed */
     struct web *web;                     /* HTTP requests; likewise */

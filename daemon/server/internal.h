@@ -92,8 +92,9 @@ struct server {
     bool trace;
     struct snapshot *newest; /* and behind it those that may still be in use */
     struct system_names *system_names;
-    struct changes *changes; /* for the workers' caches; NULL: there is one worker */
-    struct peer_book *peers; /* NULL: there are no other replicas */
+    struct changes *changes;         /* for the workers' caches; NULL: there is one worker */
+    struct switchboard *switchboard; /* for devices; likewise */
+    struct peer_book *peers;         /* NULL: there are no other replicas */
     struct origin_labels *origin_labels;
     char *route_names[ROUTE_LABELS]; /* by their labels; a name keeps its label to the end */
     struct loop *loop;               /* of the main thread */

@@ -22,6 +22,7 @@
 #include "net/system_names.h"
 #include "net/watch.h"
 #include "ops/notify.h"
+#include "origin/switchboard.h"
 #include "server/handover.h"
 #include "server/internal.h"
 
@@ -193,6 +194,7 @@ static void stop(struct server *server)
     system_names_free(server->system_names);
     free(server->changes);
     free(server->peers);
+    switchboard_free(server->switchboard);
     free(server->origin_labels);
     for (unsigned i = 0; i < ROUTE_LABELS; i++) {
         free(server->route_names[i]);
@@ -355,9 +357,6 @@ unsigned server_count_workers(const struct config *config)
     cpu_set_t processors;
     unsigned count = config->proxy_workers;
 
-    if (count == 0 && config->devices_zone[0] != '\0') {
-        return 1; /* a device and its clients share a worker */
-    }
     if (count == 0) {
         CPU_ZERO(&processors);
         int usable =
@@ -491,6 +490,9 @@ static int make_workers(struct server *server)
     if (error == 0 && count > 1) {
         error = changes_new(entropy_u64(&entropy), &server->changes);
     }
+    if (error == 0 && count > 1) {
+        error = switchboard_new(count, entropy_u64(&entropy), &server->switchboard);
+    }
     if (error == 0) {
         error = make_peer_book(server);
     }
@@ -504,6 +506,7 @@ static int make_workers(struct server *server)
                                                .config = server_config(server),
                                                .system_names = server->system_names,
                                                .changes = server->changes,
+                                               .switchboard = server->switchboard,
                                                .origin_labels = server->origin_labels,
                                                .peers = server->peers,
                                                .credentials = server->newest->credentials,

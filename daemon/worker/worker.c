@@ -207,6 +207,7 @@ int worker_new(const struct worker_options *options, struct worker **ret_worker)
                                                   .loop = worker->loop,
                                                   .resolver = worker->resolver,
                                                   .changes = options->changes,
+                                                  .switchboard = options->switchboard,
                                                   .origin_labels = options->origin_labels,
                                                   .trace = options->trace};
     error = engine_new(&engine_options, &worker->engine);

@@ -32,6 +32,7 @@ struct worker_options {
     const struct config *config;         /* borrowed until worker_config() is another one */
     struct system_names *system_names;   /* borrowed; freed after the worker */
     struct changes *changes;             /* borrowed; freed after the worker; NULL: the only one */
+    struct switchboard *switchboard;     /* likewise */
     struct origin_labels *origin_labels; /* borrowed; freed after the worker */
     struct peer_book *peers;             /* borrowed; NULL: there are no other replicas */
     struct credentials *credentials;     /* borrowed as the config is; NULL: none */

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "replay/replay.h"
 
+#include "cache/changes.h"
 #include "fetch/keyring.h"
+#include "origin/switchboard.h"
 
 #include "net/resolve.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define SETTINGS_MAX 64
@@ -15,6 +18,17 @@ static uint64_t on_turn(void *context, uint64_t now_ms)
 {
     const struct replay *replay = context;
     return replay->engine != NULL ? engine_turn(replay->engine, now_ms) : UINT64_MAX;
+}
+
+static uint64_t on_turn_of_more(void *context, uint64_t now_ms)
+{
+    const struct replay_worker *worker = context;
+    return worker->engine != NULL ? engine_turn(worker->engine, now_ms) : UINT64_MAX;
+}
+
+struct engine *replay_worker(const struct replay *replay, unsigned number)
+{
+    return number == 1 ? replay->engine : replay->more[number - 2].engine;
 }
 
 static bool has_setting(const char *const *settings, const char *prefix)
@@ -66,7 +80,9 @@ void replay_take_config(struct replay *replay, struct config *config)
     struct config *last = replay->config;
     load_keys(config);
     replay->config = config;
-    engine_set_config(replay->engine, config);
+    for (unsigned i = 1; i <= 1 + replay->more_count; i++) {
+        engine_set_config(replay_worker(replay, i), config);
+    }
     keyring_free(last->keyring);
     config_free(last);
 }
@@ -76,20 +92,48 @@ void replay_reload(struct replay *replay, const char *const *settings)
     replay_take_config(replay, load(settings));
 }
 
+static void start_more(struct replay *replay, const struct engine_options *first)
+{
+    for (unsigned i = 0; i < replay->more_count; i++) {
+        struct replay_worker *worker = &replay->more[i];
+        struct engine_options options = *first;
+        assert_int_equal(loop_new(on_turn_of_more, worker, &worker->loop), 0);
+        assert_int_equal(resolver_new(worker->loop, NULL, &worker->resolver), 0);
+        options.loop = worker->loop;
+        options.resolver = worker->resolver;
+        options.worker_index = i + 1;
+        assert_int_equal(engine_new(&options, &worker->engine), 0);
+    }
+}
+
 void replay_start(struct replay *replay, const char *const *settings)
 {
-    *replay = (struct replay){0};
+    replay_start_workers(replay, settings, 1);
+}
+
+void replay_start_workers(struct replay *replay, const char *const *settings, unsigned count)
+{
+    assert_true(count >= 1 && count <= REPLAY_WORKERS_MAX);
+    *replay = (struct replay){.more_count = count - 1};
     fake_net_start(replay_seed);
     replay->config = load(settings);
     assert_int_equal(loop_new(on_turn, replay, &replay->loop), 0);
     assert_int_equal(resolver_new(replay->loop, NULL, &replay->resolver), 0);
     load_keys(replay->config);
+    if (count > 1) {
+        assert_int_equal(switchboard_new(count, replay_seed, &replay->switchboard), 0);
+        assert_int_equal(changes_new(replay_seed, &replay->changes), 0);
+    }
     struct engine_options options = {
         .config = replay->config,
         .loop = replay->loop,
         .resolver = replay->resolver,
+        .worker_count = count,
+        .switchboard = replay->switchboard,
+        .changes = replay->changes,
     };
     assert_int_equal(engine_new(&options, &replay->engine), 0);
+    start_more(replay, &options);
     struct udp_options listen = {.fd = -1};
     assert_true(address_parse(PROXY, strlen(PROXY), 0, &listen.bind));
     assert_int_equal(listen_udp(&replay->engine->client, &listen, NULL), 0);
@@ -156,28 +200,54 @@ static void expect_nothing_left(const struct engine *engine)
                 is_empty(&engine->client.observers.formers));
     assert_true(engine->client.observations.capacity == 0 ||
                 is_empty(&engine->client.observations.map));
+    assert_true(is_empty(&engine->origin.relays.by_token));
     assert_true(timer_wheel_next_ms(&engine->context.wheel) == UINT64_MAX);
 }
 
 /* A request ends for exactly one reason. */
 static void expect_one_reason_each(const struct replay *replay)
 {
-    uint64_t ended = replay->passed;
+    uint64_t ended = replay->passed, asked = 0;
     for (unsigned i = 0; i < REASON_COUNT; i++) {
         ended += replay_ended(replay, (enum reason)i);
     }
-    assert_int_equal(ended, replay_metric(replay, requests));
+    for (unsigned i = 1; i <= 1 + replay->more_count; i++) {
+        asked += metric_get(&engine_metrics(replay_worker(replay, i))->requests);
+    }
+    assert_int_equal(ended, asked);
+}
+
+static void stop_more(struct replay *replay)
+{
+    for (unsigned i = 0; i < replay->more_count; i++) {
+        engine_free(replay->more[i].engine);
+        replay->more[i].engine = NULL;
+        resolver_free(replay->more[i].resolver);
+    }
+    for (unsigned i = 0; i < replay->more_count; i++) {
+        loop_free(replay->more[i].loop);
+    }
 }
 
 void replay_stop(struct replay *replay)
 {
     fake_net_run(1);
-    assert_int_equal(engine_in_flight(replay->engine), 0);
-    expect_nothing_left(replay->engine);
+    for (unsigned i = 1; i <= 1 + replay->more_count; i++) {
+        assert_int_equal(engine_in_flight(replay_worker(replay, i)), 0);
+        expect_nothing_left(replay_worker(replay, i));
+    }
     expect_one_reason_each(replay);
+    stop_more(replay);
     engine_free(replay->engine);
     resolver_free(replay->resolver);
     loop_free(replay->loop);
+    if (replay->switchboard != NULL) {
+        for (unsigned i = 0; i <= replay->more_count; i++) { /* what was passed on is all freed */
+            assert_int_equal(replay->switchboard->each[i].passed_on, 0);
+        }
+    }
+    switchboard_free(replay->switchboard);
+    free(replay->changes);
     keyring_free(replay->config->keyring);
     config_free(replay->config);
     fake_net_stop();
@@ -185,7 +255,10 @@ void replay_stop(struct replay *replay)
 
 uint64_t replay_ended(const struct replay *replay, enum reason reason)
 {
-    uint64_t ended = metric_get(&engine_metrics(replay->engine)->ended[reason]);
+    uint64_t ended = 0;
+    for (unsigned i = 1; i <= 1 + replay->more_count; i++) {
+        ended += metric_get(&engine_metrics(replay_worker(replay, i))->ended[reason]);
+    }
     return reason == REASON_answered ? ended - replay->passed : ended;
 }
 

@@ -18,6 +18,16 @@
 /** The seed of what follows replay_start(); 1 unless a program sets another one. */
 extern uint64_t replay_seed;
 
+/* Workers at most: of a proxy that has several the others listen where a scenario says. */
+#define REPLAY_WORKERS_MAX 4
+
+/* A worker after the first. */
+struct replay_worker {
+    struct loop *loop;
+    struct resolver *resolver;
+    struct engine *engine;
+};
+
 struct replay {
     struct config *config;
     struct loop *loop;
@@ -25,7 +35,11 @@ struct replay {
     struct engine *engine;
     struct fake_peer *client; /* 192.0.2.7:40001 */
     struct fake_peer *origin; /* 192.0.2.5:5683 */
-    uint64_t passed;          /* requests of others that were answered (passers.h) */
+    unsigned more_count;      /* further workers: */
+    struct replay_worker more[REPLAY_WORKERS_MAX - 1];
+    struct switchboard *switchboard; /* of all; NULL where there is one, as is */
+    struct changes *changes;         /* this */
+    uint64_t passed;                 /* requests of others that were answered (passers.h) */
 };
 
 /**
@@ -35,6 +49,12 @@ struct replay {
  * policy.echo-..., everybody is believed.
  */
 void replay_start(struct replay *replay, const char *const *settings);
+
+/** The same with so many workers, as threads have them: each has its turn after the other. */
+void replay_start_workers(struct replay *replay, const char *const *settings, unsigned count);
+
+/** The engine of the worker @p number, from 1. */
+struct engine *replay_worker(const struct replay *replay, unsigned number);
 
 /** As by a reload: @p config, which the replay then owns, instead of what it has. */
 void replay_take_config(struct replay *replay, struct config *config);

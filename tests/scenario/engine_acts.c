@@ -96,12 +96,17 @@ static const char *act_metric(struct engine_stage *engine, const char *name, con
 {
     size_t count;
     const struct metric_row *rows = metric_rows(&count);
-    const struct metrics *metrics = engine_metrics(engine->replay.engine);
     for (size_t i = 0; i < count; i++) {
-        if (strcmp(rows[i].name, name) == 0) {
-            const void *field = (const uint8_t *)metrics + rows[i].offset;
-            return compare(engine, name, metric_get((const _Atomic uint64_t *)field), expected);
+        uint64_t sum = 0;
+        if (strcmp(rows[i].name, name) != 0) {
+            continue;
         }
+        for (unsigned j = 1; j <= engine->workers; j++) {
+            const struct metrics *metrics = engine_metrics(replay_worker(&engine->replay, j));
+            const void *field = (const uint8_t *)metrics + rows[i].offset;
+            sum += metric_get((const _Atomic uint64_t *)field);
+        }
+        return compare(engine, name, sum, expected);
     }
     return "not a metric";
 }
@@ -427,7 +432,9 @@ const char *engine_stage_act(void *context, struct actor *actor, char **words, s
         return NULL;
     }
     if (strcmp(words[0], "drain") == 0 && count == 1) {
-        engine_drain(engine->replay.engine);
+        for (unsigned i = 1; i <= engine->workers; i++) {
+            engine_drain(replay_worker(&engine->replay, i));
+        }
         return NULL;
     }
     if (strcmp(words[0], "resolver") == 0 && count == 2) { /* it has no descriptor, or has */

@@ -21,6 +21,17 @@ static const struct {
     {"d", "192.0.2.11:40001"}, {"h", "192.0.2.5:5683"},
 };
 
+bool engine_stage_has_workers;
+
+/* All workers share an address where the kernel gives each client to one; here each has a port. */
+static struct address address_of_worker(unsigned number)
+{
+    struct address address;
+    assert_true(address_parse(PROXY, strlen(PROXY), 0, &address));
+    address.port = (uint16_t)(address.port + 100 * (number - 1));
+    return address;
+}
+
 static const char *stage_start(void *context, char *const *settings, size_t count)
 {
     struct engine_stage *engine = context;
@@ -30,12 +41,21 @@ static const char *stage_start(void *context, char *const *settings, size_t coun
             engine->has_passers = true;
             continue;
         }
+        if (strncmp(settings[i], "workers=", 8) == 0) {
+            engine->workers = (unsigned)strtoul(settings[i] + 8, NULL, 10);
+            continue;
+        }
         engine->settings[engine->setting_count] = settings[i];
         list[engine->setting_count++] = settings[i];
     }
     fake_net_interface("", 0);
     engine_session_begin();
-    replay_start(&engine->replay, list);
+    engine->workers = engine->workers == 0 ? 1u + engine_stage_has_workers : engine->workers;
+    replay_start_workers(&engine->replay, list, engine->workers);
+    for (unsigned i = 2; i <= engine->workers; i++) {
+        struct udp_options listen = {.fd = -1, .bind = address_of_worker(i)};
+        assert_int_equal(listen_udp(&replay_worker(&engine->replay, i)->client, &listen, NULL), 0);
+    }
     engine->is_started = true;
     if (engine->has_passers) {
         passers_start(&engine->replay);
@@ -90,7 +110,10 @@ static void listen_at(struct engine_stage *engine, enum actor_way way,
     struct conn_options options = {
         .transport = transport_of(way), .fd = -1, .connections_max = 2000, .bind = *address};
     engine->is_listening[way] = true;
-    assert_int_equal(listen_stream(&engine->replay.engine->client, &options, NULL), 0);
+    for (unsigned i = 1; i <= engine->workers; i++) {
+        assert_int_equal(listen_stream(&replay_worker(&engine->replay, i)->client, &options, NULL),
+                         0);
+    }
     engine->has_streams = true;
 }
 
@@ -122,7 +145,10 @@ static void listen_for(struct engine_stage *engine, enum actor_way way)
         engine->is_listening[way] = true;
         struct dtls_options dtls = {.sessions_max = 100, .handshakes_max = 10};
         assert_true(address_parse(SECURE_PROXY, strlen(SECURE_PROXY), 0, &dtls.udp.bind));
-        assert_int_equal(listen_dtls(&engine->replay.engine->client, &dtls, NULL), 0);
+        for (unsigned i = 1; i <= engine->workers; i++) {
+            assert_int_equal(listen_dtls(&replay_worker(&engine->replay, i)->client, &dtls, NULL),
+                             0);
+        }
         engine->has_dtls = true;
         return;
     }
@@ -170,6 +196,14 @@ static const char *stage_open(void *context, struct actor *actor)
     actor->end = endpoint;
     endpoint->next = engine->endpoints;
     engine->endpoints = endpoint;
+    endpoint->worker = actor->worker > 0 ? actor->worker : !actor->is_device ? 1 : engine->workers;
+    if (endpoint->worker > engine->workers) {
+        return "config workers=N says how many there are";
+    }
+    if (endpoint->worker > 1) {
+        endpoint->is_elsewhere = true;
+        endpoint->proxy = address_of_worker(endpoint->worker);
+    }
     if (actor->way == WAY_SESSION) {
         return NULL;
     }
@@ -205,16 +239,26 @@ void engine_stage_establish(const struct actor *actor)
     fake_dtls_establish(endpoint->session);
 }
 
+/* The loop of its worker; NULL: there is one. */
+static const struct loop *loop_of(const struct engine_stage *engine,
+                                  const struct endpoint *endpoint)
+{
+    return engine->workers == 1    ? NULL
+           : endpoint->worker == 1 ? engine->replay.loop
+                                   : engine->replay.more[endpoint->worker - 2].loop;
+}
+
 static const char *stage_connect(void *context, struct actor *actor)
 {
+    const struct engine_stage *engine = context;
     struct endpoint *endpoint = actor->end;
-    (void)context;
     if (actor->way == WAY_DTLS) {
-        endpoint->session = fake_dtls_open(endpoint->address);
+        endpoint->session = fake_dtls_open_at(endpoint->worker - 1, endpoint->address);
         engine_stage_establish(actor);
         return NULL;
     }
-    endpoint->stream = fake_stream_connect(transport_of(actor->way), endpoint->address);
+    endpoint->stream = fake_stream_connect_at(transport_of(actor->way), loop_of(engine, endpoint),
+                                              endpoint->address);
     if (endpoint->stream == NULL) {
         return "the proxy refuses the connection";
     }
@@ -446,10 +490,16 @@ static void answer_all(struct engine_stage *engine)
 /* What is still observed is not left: the proxy ends it, as it does when it stops. */
 static void end_observations(struct engine_stage *engine)
 {
-    if (metric_get(&engine_metrics(engine->replay.engine)->observations) == 0) {
+    uint64_t count = 0;
+    for (unsigned i = 1; i <= engine->workers; i++) {
+        count += metric_get(&engine_metrics(replay_worker(&engine->replay, i))->observations);
+    }
+    if (count == 0) {
         return;
     }
-    engine_drain(engine->replay.engine);
+    for (unsigned i = 1; i <= engine->workers; i++) {
+        engine_drain(replay_worker(&engine->replay, i));
+    }
     for (unsigned i = 0; i < DRAIN_S; i++) {
         answer_all(engine);
         fake_net_run(1000);
@@ -457,9 +507,9 @@ static void end_observations(struct engine_stage *engine)
 }
 
 /* Those that devices have over UDP, which would hold for hours. */
-static void end_registrations(struct engine_stage *engine)
+static void end_registrations(struct engine *engine)
 {
-    struct origin_side *side = &engine->replay.engine->origin;
+    struct origin_side *side = &engine->origin;
     struct hash_node *node;
     uint64_t cursor = 0;
     while ((node = hash_map_walk(&side->devices.by_number, &cursor)) != NULL) {
@@ -475,7 +525,9 @@ void engine_stage_stop(struct engine_stage *engine)
     if (engine->is_started) {
         expect_no_strays(engine);
         end_observations(engine);
-        end_registrations(engine);
+        for (unsigned i = 1; i <= engine->workers; i++) {
+            end_registrations(replay_worker(&engine->replay, i));
+        }
         replay_stop(&engine->replay);
         engine_session_end();
         fake_dtls_free();

@@ -20,6 +20,7 @@ struct endpoint {
     char address[ADDRESS_TEXT_MAX];
     const char *moved_to; /* whence a session sends now, by its connection ID; NULL: address */
     bool has_left;        /* what is sent to it gets lost */
+    unsigned worker;      /* that it is with, from 1 */
     bool is_elsewhere;    /* the proxy is used at this address of its own, not at the first */
     struct address proxy;
 };
@@ -31,6 +32,7 @@ enum {
 struct engine_stage {
     struct replay replay;
     bool is_started, has_dtls, has_streams, has_passers;
+    unsigned workers;                   /* 0: one */
     bool is_at_least;                   /* of a counter that is looked at: it may be more */
     struct endpoint *endpoints;         /* of all actors */
     bool is_listening[WAY_SESSION + 1]; /* by enum actor_way */
@@ -42,6 +44,9 @@ struct engine_stage {
     const char *web_labels[WEB_LABELS_MAX];
     uint64_t web_numbers[WEB_LABELS_MAX];
 };
+
+/** Set: all scenarios have two workers, and devices are with the second where they do not say. */
+extern bool engine_stage_has_workers;
 
 /** Fills @p ret_stage, for which @p engine stays in place; ends with engine_stage_stop(). */
 void engine_stage_init(struct engine_stage *engine, struct stage *ret_stage);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * scenario_play FILE [PART-OF-A-TITLE]: plays the scenarios of a file on the engine. TEST_SEED of
+ * scenario_play [--workers] FILE [PART-OF-A-TITLE]: plays the scenarios of a file on the engine, or
+ * on two of them, as two workers have them, where the second has all devices. TEST_SEED of
  * the environment is the seed of what the engine and the network draw; 1 without it. A failure is
  * shown with its line, what was expected and what came, and the whole conversation. Scenarios
  * share a process, whose leaks are found at its end, up to one that fails: after that the engine
@@ -208,8 +209,13 @@ int main(int argc, char **argv)
     struct script script;
     const char *error = NULL;
     int status = 1;
+    if (argc > 1 && strcmp(argv[1], "--workers") == 0) {
+        engine_stage_has_workers = true;
+        argc--;
+        argv++;
+    }
     if (argc < 2) {
-        (void)fprintf(stderr, "usage: scenario_play FILE [PART-OF-A-TITLE]\n");
+        (void)fprintf(stderr, "usage: scenario_play [--workers] FILE [PART-OF-A-TITLE]\n");
         return 2;
     }
     if (getenv("TEST_SEED") != NULL) {

@@ -24,7 +24,7 @@ LAYERS = [
     ("client", "base cache coap conf context fetch net ops origin policy"),
     ("engine", "base cache client coap conf context fetch net ops origin policy"),
     ("worker", "base conf coap context engine net ops client"),
-    ("server", "base cache conf coap engine fetch net ops client policy worker"),
+    ("server", "base cache conf coap engine fetch net ops client origin policy worker"),
     ("conf/doc", "base coap conf net"),
     ("ctl", "base coap ops"),
 ]

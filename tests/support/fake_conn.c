@@ -235,8 +235,15 @@ static void pump(struct conn *conn)
 
 struct fake_stream *fake_stream_connect(enum transport transport, const char *from)
 {
+    return fake_stream_connect_at(transport, NULL, from);
+}
+
+struct fake_stream *fake_stream_connect_at(enum transport transport, const struct loop *loop,
+                                           const char *from)
+{
     struct conn_listener *listener = listeners;
-    while (listener != NULL && listener->options.transport != transport) {
+    while (listener != NULL &&
+           (listener->options.transport != transport || (loop != NULL && listener->loop != loop))) {
         listener = listener->next;
     }
     if (listener == NULL) {

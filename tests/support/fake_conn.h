@@ -17,6 +17,10 @@ struct fake_stream;
 /** To the listener of that transport; NULL where it refuses. Freed by fake_streams_free(). */
 struct fake_stream *fake_stream_connect(enum transport transport, const char *from);
 
+/** The same with the listener on @p loop, of several workers; NULL: any. */
+struct fake_stream *fake_stream_connect_at(enum transport transport, const struct loop *loop,
+                                           const char *from);
+
 /** The Host field of its handshake was @p host, borrowed. */
 void fake_stream_set_host(struct fake_stream *stream, const char *host);
 

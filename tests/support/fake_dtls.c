@@ -32,7 +32,10 @@ struct dtls_listener {
     struct dtls_counters counters;
 };
 
-static struct dtls_listener *only;
+/* In the order in which they were made; NULL: closed. */
+#define LISTENERS_MAX 8
+static struct dtls_listener *made[LISTENERS_MAX];
+static unsigned made_count;
 static struct dtls_session *sessions;
 
 int dtls_listen(struct loop *loop, const struct dtls_options *options,
@@ -40,13 +43,14 @@ int dtls_listen(struct loop *loop, const struct dtls_options *options,
                 struct dtls_listener **ret_listener)
 {
     (void)loop;
-    assert_null(only);
-    only = calloc(1, sizeof(*only));
-    assert_non_null(only);
-    only->options = *options;
-    only->handler = handler;
-    only->context = context;
-    *ret_listener = only;
+    assert_true(made_count < LISTENERS_MAX);
+    struct dtls_listener *listener = calloc(1, sizeof(*listener));
+    assert_non_null(listener);
+    listener->options = *options;
+    listener->handler = handler;
+    listener->context = context;
+    made[made_count++] = listener;
+    *ret_listener = listener;
     return 0;
 }
 
@@ -64,10 +68,17 @@ void dtls_close_listener(struct dtls_listener *listener)
         return;
     }
     for (struct dtls_session *session = sessions; session != NULL; session = session->next) {
-        end(session);
+        if (session->listener == listener) {
+            end(session);
+        }
     }
-    free(only);
-    only = NULL;
+    for (unsigned i = 0; i < made_count; i++) {
+        made[i] = made[i] == listener ? NULL : made[i];
+    }
+    while (made_count > 0 && made[made_count - 1] == NULL) {
+        made_count--;
+    }
+    free(listener);
 }
 
 void dtls_set_credentials(struct dtls_listener *listener, struct credentials *credentials)
@@ -218,10 +229,9 @@ const struct dtls_counters *dtls_counters(const struct dtls_listener *listener)
 
 uint64_t dtls_turn(struct dtls_listener *listener, uint64_t now_ms)
 {
-    (void)listener;
     (void)now_ms;
     for (struct dtls_session *session = sessions; session != NULL; session = session->next) {
-        if (session->is_closing) {
+        if (session->is_closing && session->listener == listener) {
             end(session);
         }
     }
@@ -283,10 +293,15 @@ void fake_dtls_establish(struct dtls_session *session)
 
 struct dtls_session *fake_dtls_open(const char *from)
 {
+    return fake_dtls_open_at(0, from);
+}
+
+struct dtls_session *fake_dtls_open_at(unsigned number, const char *from)
+{
     struct dtls_session *session = new_session();
-    assert_non_null(only);
-    session->listener = only;
-    session->path.local = only->options.udp.bind;
+    assert_true(number < made_count && made[number] != NULL);
+    session->listener = made[number];
+    session->path.local = session->listener->options.udp.bind;
     session->is_open = true;
     assert_true(address_parse(from, strlen(from), 0, &session->path.remote));
     for (struct dtls_session *older = sessions; older != NULL; older = older->next) {

@@ -23,8 +23,8 @@
 #define LOOPS_MAX 16
 #define REFUSALS_MAX 64
 
-struct task {
-    struct task *next;
+struct posted_task {
+    struct loop_task task;
     loop_task_fn run;
     void *context;
 };
@@ -35,7 +35,7 @@ struct loop {
     uint64_t wanted_ms;
     bool is_awake; /* had a callback since its last turn */
     bool is_stopping;
-    struct task *tasks, **tasks_end;
+    struct loop_task *tasks, **tasks_end;
 };
 
 struct refusal {
@@ -274,21 +274,36 @@ void loop_free(struct loop *loop)
     }
     net.loops[at] = net.loops[--net.loop_count];
     while (loop->tasks != NULL) {
-        struct task *task = loop->tasks;
+        struct loop_task *task = loop->tasks;
         loop->tasks = task->next;
-        free(task);
+        task->drop(task->context);
     }
     free(loop);
 }
 
-int loop_post(struct loop *loop, loop_task_fn task, void *context)
+int loop_post_task(struct loop *loop, struct loop_task *task)
 {
-    struct task *entry = fake_alloc(sizeof *entry);
-    *entry = (struct task){.run = task, .context = context};
-    *loop->tasks_end = entry;
-    loop->tasks_end = &entry->next;
+    task->next = NULL;
+    *loop->tasks_end = task;
+    loop->tasks_end = &task->next;
     loop->is_awake = true;
     return 0;
+}
+
+static void run_posted(void *context)
+{
+    struct posted_task posted = *(struct posted_task *)context;
+    free(context);
+    posted.run(posted.context);
+}
+
+int loop_post(struct loop *loop, loop_task_fn task, void *context)
+{
+    struct posted_task *posted = fake_alloc(sizeof *posted);
+    *posted = (struct posted_task){.task = {.run = run_posted, .drop = free, .context = posted},
+                                   .run = task,
+                                   .context = context};
+    return loop_post_task(loop, &posted->task);
 }
 
 uint64_t loop_now_ms(const struct loop *loop)
@@ -340,13 +355,12 @@ void fake_loop_wake(struct loop *loop)
 static void loop_run_tasks(struct loop *loop)
 {
     /* Tasks that tasks post wait for the next turn, as in the real loop. */
-    struct task *task = loop->tasks;
+    struct loop_task *task = loop->tasks;
     loop->tasks = NULL;
     loop->tasks_end = &loop->tasks;
     while (task != NULL) {
-        struct task *next = task->next;
+        struct loop_task *next = task->next; /* running may free it */
         task->run(task->context);
-        free(task);
         task = next;
     }
 }

@@ -2,6 +2,7 @@
 #include "play_state.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define LADDER_MAX 400u /* lines of it that are shown */
@@ -163,7 +164,7 @@ static bool read_way(const char *word, enum actor_way *ret_way)
 }
 
 /* client|device|origin|web|group NAME [ADDRESS] [WAY] [psk=IDENTITY] [host=HOST] [certificate=NAME]
- */
+ * [worker=N] */
 static bool declare_actor(struct play *play, char **words, size_t count, enum actor_role role)
 {
     if (count < 2 || find_actor(play, words[1], strlen(words[1])) != NULL) {
@@ -183,6 +184,8 @@ static bool declare_actor(struct play *play, char **words, size_t count, enum ac
             actor->host = words[i] + 5;
         } else if (strncmp(words[i], "certificate=", 12) == 0) {
             actor->certificate = words[i] + 12;
+        } else if (strncmp(words[i], "worker=", 7) == 0) {
+            actor->worker = (unsigned)strtoul(words[i] + 7, NULL, 10);
         } else if (!read_way(words[i], &actor->way)) {
             actor->address = words[i];
         }

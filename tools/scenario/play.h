@@ -50,6 +50,7 @@ struct actor {
     const char *session;         /* WAY_SESSION: where it goes, in words */
     void *end;                   /* the stage's, NULL before the actor is there */
     bool is_device;              /* a client that answers requests, too */
+    unsigned worker;             /* that the kernel gives it to, from 1; 0: as the stage likes */
     bool is_connected, ignores_rest, ignores_repetitions;
     uint16_t next_mid, last_sent_mid, last_received_mid;
     uint16_t next_token;

@@ -230,8 +230,6 @@ static const struct bad bad_files[] = {
      "a.conf:2: [devices] zone: expected a host name, under which no other hosts are"},
     {"[devices]\nzone = 192.0.2.1\n", "a.conf:2: [devices] zone: expected a host name"},
     {"[devices]\nzone = localhost\n", "a.conf:2: [devices] zone: expected a host name"},
-    {"[proxy]\nworkers = 2\n[devices]\nzone = d.example\n",
-     "a.conf:4: [devices] zone: needs proxy.workers = 1"},
     {"[proxy]\nnames = a b\n", "a.conf:2: [proxy] names: expected HOST or HOST:PORT, got \"a b\""},
     {"[proxy]\nnames = a:0\n", "a.conf:2: [proxy] names: expected HOST or HOST:PORT"},
     {"[proxy]\nnames = a/b\n", "a.conf:2: [proxy] names: expected HOST or HOST:PORT"},
