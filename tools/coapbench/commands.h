@@ -5,6 +5,7 @@
 
 #include "args.h"
 
+int devices_main(int argc, char **argv);
 int load_main(int argc, char **argv);
 int origin_main(int argc, char **argv);
 int relay_main(int argc, char **argv);

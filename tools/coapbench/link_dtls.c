@@ -53,7 +53,8 @@ struct dtls_link {
     uint32_t count;
     struct session *shaking[SHAKING_MAX];
     struct link_handshakes *result; /* while connecting */
-    uint64_t tick_ns;               /* when timers of handshakes were looked at */
+    bool are_devices;
+    uint64_t tick_ns; /* when timers of handshakes were looked at */
     link_message_fn on_message;
     void *on_message_context;
 };
@@ -137,6 +138,10 @@ static SSL *new_ssl(struct session *session)
     BIO_set_init(bio, 1);
     SSL_set_bio(ssl, bio, bio);
     SSL_set_connect_state(ssl);
+    if (session->dtls->are_devices) {
+        SSL_set_app_data(ssl, (void *)(uintptr_t)(number_of(session) + 1));
+        SSL_set_quiet_shutdown(ssl, 1);
+    }
     SSL_set_options(ssl, SSL_OP_NO_QUERY_MTU);
     (void)SSL_set_mtu(ssl, MTU);
     if (session->ticket != NULL) {
@@ -395,6 +400,7 @@ int link_open_dtls(const struct link_options *options, struct link **ret_link)
     dtls->base.ops = &dtls_ops;
     dtls->client = (struct tls_client){options->identity, options->key, options->suites};
     dtls->count = options->clients;
+    dtls->are_devices = options->are_devices;
     dtls->sessions = calloc(options->clients, sizeof(*dtls->sessions));
     dtls->context = tls_client_context(true, &dtls->client);
     err = dtls->sessions == NULL ? -ENOMEM : dtls->context == NULL ? -EINVAL : make_method(dtls);

@@ -16,6 +16,7 @@ struct command {
 
 static const struct command commands[] = {
     {"load", load_main, "send requests, check the answers, measure"},
+    {"devices", devices_main, "devices that call home: sessions over which they are asked"},
     {"origin", origin_main, "a CoAP server that says what it was asked"},
     {"relay", relay_main, "a raw UDP relay: the floor for the cost of a proxy"},
 };

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "tls_client.h"
 
+#include <inttypes.h>
 #include <openssl/err.h>
+#include <stdio.h>
 #include <string.h>
 
 /* OpenSSL's own six parameters. NOLINTNEXTLINE(readability-function-size) */
@@ -9,13 +11,16 @@ static unsigned on_psk(SSL *ssl, const char *hint, char *identity, unsigned iden
                        unsigned char *key, unsigned key_capacity)
 {
     const struct tls_client *client = SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl));
-    size_t identity_len = strlen(client->identity), key_len = strlen(client->key);
+    uintptr_t number = (uintptr_t)SSL_get_app_data(ssl);
+    size_t key_len = strlen(client->key);
+    int len = number > 0 ? snprintf(identity, identity_capacity, "%s%" PRIuPTR, client->identity,
+                                    number - 1)
+                         : snprintf(identity, identity_capacity, "%s", client->identity);
 
     (void)hint;
-    if (identity_len >= identity_capacity || key_len > key_capacity) {
+    if (len < 0 || (unsigned)len >= identity_capacity || key_len > key_capacity) {
         return 0;
     }
-    memcpy(identity, client->identity, identity_len + 1);
     memcpy(key, client->key, key_len);
     return (unsigned)key_len;
 }

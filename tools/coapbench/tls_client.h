@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* OpenSSL as the clients of a load use it, on DTLS and TLS: one pre-shared key for all. */
+/* OpenSSL as the clients of a load use it, on DTLS and TLS: one pre-shared key for all. The
+ * identity of an SSL with a number + 1 as its application data has that number behind it. */
 #ifndef COAPBENCH_TLS_CLIENT_H
 #define COAPBENCH_TLS_CLIENT_H
 

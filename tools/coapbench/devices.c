@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Devices that call home: each opens a DTLS session to a proxy, under an identity of its own, and
+ * answers what it is asked over that: GET with its identity, anything else with 2.04. Some of them
+ * open another session all the time, without a word about the old one, as after a restart or behind
+ * a NAT that has forgotten it.
+ */
+#include "address.h"
+#include "clock.h"
+#include "commands.h"
+#include "link.h"
+#include "wire.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    OPT_CLIENTS = 1,
+    OPT_IDENTITY,
+    OPT_KEY,
+    OPT_AGAIN,
+    OPT_TIME,
+    OPT_HELP,
+};
+
+enum {
+    POLL_MS = 5,
+    CON_PING_LEN = 4,
+    ANSWER_MAX = 300,
+};
+
+static const struct option long_options[] = {
+    {"clients", required_argument, NULL, OPT_CLIENTS},
+    {"identity", required_argument, NULL, OPT_IDENTITY},
+    {"key", required_argument, NULL, OPT_KEY},
+    {"again", required_argument, NULL, OPT_AGAIN},
+    {"time", required_argument, NULL, OPT_TIME},
+    {"help", no_argument, NULL, OPT_HELP},
+    {NULL, 0, NULL, 0},
+};
+
+struct devices {
+    struct link_options link_options;
+    uint64_t again, time_ns; /* reconnections a minute */
+    struct link *link;
+    uint64_t asked, next; /* so far; the next one that opens another session */
+};
+
+static void print_usage(void)
+{
+    puts("usage: coapbench devices [OPTION]... ADDRESS:PORT\n"
+         "DTLS sessions with a proxy, over which their devices are asked; ends on SIGTERM.\n"
+         "Prints \"holding\" when all are open.\n"
+         "  --clients N         devices (10)\n"
+         "  --identity TEXT     of the pre-shared keys, with the device's number behind it (d-)\n"
+         "  --key TEXT          of all of them (secret)\n"
+         "  --again N           sessions that are opened anew each minute (0)\n"
+         "  --time DURATION     end after this (1h)\n"
+         "  --help");
+}
+
+/* ---- being asked ---- */
+
+static void respond(struct devices *devices, uint32_t client, uint32_t endpoint,
+                    const struct wire_message *request)
+{
+    uint8_t bytes[ANSWER_MAX];
+    char text[64];
+    struct wire_writer writer;
+    const struct wire_header header = {
+        .type = request->type == WIRE_CON ? WIRE_ACK : WIRE_NON,
+        .code = request->code == WIRE_GET ? WIRE_CODE(2, 5) : WIRE_CODE(2, 4),
+        .mid = request->mid,
+        .token = request->token,
+    };
+    int len = snprintf(text, sizeof(text), "%s%" PRIu32, devices->link_options.identity, client);
+
+    wire_begin(&writer, bytes, sizeof(bytes), &header);
+    if (request->code == WIRE_GET) {
+        wire_add_uint(&writer, WIRE_MAX_AGE, 0);
+        wire_add_payload(&writer, (struct view){(const uint8_t *)text, (size_t)len});
+    }
+    if (!writer.overflow) {
+        devices->asked++;
+        link_send(devices->link, client, endpoint, bytes, writer.len);
+    }
+}
+
+static void on_message(void *context, uint32_t client, uint32_t endpoint, const uint8_t *data,
+                       size_t len)
+{
+    struct devices *devices = context;
+    struct wire_message message;
+
+    if (!wire_decode(data, len, &message)) {
+        return;
+    }
+    if (message.code == WIRE_EMPTY && message.type == WIRE_CON) {
+        uint8_t reset[CON_PING_LEN] = {0x70, 0, data[2], data[3]};
+        link_send(devices->link, client, endpoint, reset, sizeof(reset));
+    } else if (message.code != WIRE_EMPTY && WIRE_CODE_CLASS(message.code) == 0) {
+        respond(devices, client, endpoint, &message);
+    }
+}
+
+/* ---- the loop ---- */
+
+/* One after another, spread over all of them by a step that their number has no part of. */
+static int open_again(struct devices *devices, uint64_t passed_ns)
+{
+    uint64_t due = passed_ns / NS_PER_MS * devices->again / 60000;
+
+    while (devices->link->reopened < due) {
+        uint64_t before = devices->link->reopened;
+        uint32_t client = (uint32_t)(devices->next % devices->link_options.clients);
+        int err = link_reopen(devices->link, client, UINT64_MAX);
+        if (err != 0 || devices->link->reopened == before) {
+            return err; /* too many at once: later */
+        }
+        devices->next += 7919;
+    }
+    return 0;
+}
+
+static int run(struct devices *devices)
+{
+    struct link_handshakes handshakes;
+    int err = link_connect(devices->link, &handshakes);
+    uint64_t begin_ns = clock_now_ns();
+
+    if (err == 0 && handshakes.failed > 0) {
+        err = -ECONNREFUSED;
+    }
+    if (err == 0) {
+        puts("holding");
+        fflush(stdout);
+    }
+    while (err == 0 && clock_stop == 0 && clock_now_ns() - begin_ns < devices->time_ns) {
+        err = open_again(devices, clock_now_ns() - begin_ns);
+        if (err == 0) {
+            err = link_wait(devices->link, POLL_MS * NS_PER_MS);
+        }
+        if (err == 0) {
+            err = link_deliver(devices->link, on_message, devices);
+        }
+    }
+    return err;
+}
+
+/* ---- the command line ---- */
+
+static int set_devices_option(struct devices *devices, int option, const char *text)
+{
+    uint64_t count;
+
+    switch (option) {
+    case OPT_CLIENTS:
+        if (args_parse_count(text, LINK_CLIENTS_MAX, &count) != 0 || count == 0) {
+            return args_bad_value("clients", text, "a number in range");
+        }
+        devices->link_options.clients = (uint32_t)count;
+        return STATUS_OK;
+    case OPT_IDENTITY:
+        devices->link_options.identity = text;
+        return STATUS_OK;
+    case OPT_KEY:
+        devices->link_options.key = text;
+        return STATUS_OK;
+    case OPT_AGAIN:
+        return args_parse_count(text, 1000000, &devices->again) == 0
+                   ? STATUS_OK
+                   : args_bad_value("again", text, "a number in range");
+    case OPT_TIME:
+        return args_parse_duration(text, &devices->time_ns) == 0
+                   ? STATUS_OK
+                   : args_bad_value("time", text, "a duration such as 50s");
+    default:
+        return STATUS_USAGE; /* getopt has said why */
+    }
+}
+
+static int parse_devices(int argc, char **argv, struct devices *devices)
+{
+    int option, status = STATUS_OK;
+
+    while (status == STATUS_OK &&
+           (option = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
+        if (option == OPT_HELP) {
+            print_usage();
+            return -1;
+        }
+        status = set_devices_option(devices, option, optarg);
+    }
+    if (status != STATUS_OK) {
+        return status;
+    }
+    if (optind + 1 != argc || address_parse(argv[optind], &devices->link_options.peer) != 0 ||
+        !address_is_loopback(&devices->link_options.peer)) {
+        fputs("coapbench: devices: expected ADDRESS:PORT on loopback\n", stderr);
+        return STATUS_USAGE;
+    }
+    return STATUS_OK;
+}
+
+int devices_main(int argc, char **argv)
+{
+    struct devices devices = {.link_options = {.clients = 10,
+                                               .kind = LINK_DTLS,
+                                               .identity = "d-",
+                                               .are_devices = true,
+                                               .key = "secret",
+                                               .suites = "PSK-AES128-CCM8"},
+                              .time_ns = 3600 * NS_PER_S};
+    int status = parse_devices(argc, argv, &devices);
+
+    if (status != STATUS_OK) {
+        return status < 0 ? STATUS_OK : status;
+    }
+    clock_catch_signals();
+    link_raise_descriptor_limit();
+    int err = link_open(&devices.link_options, &devices.link);
+    if (err == 0) {
+        err = run(&devices);
+    }
+    uint64_t reopened = err == 0 ? devices.link->reopened : 0;
+    link_close(devices.link);
+    if (err != 0) {
+        return args_failed("devices", err);
+    }
+    printf("asked %" PRIu64 ", opened again %" PRIu64 "\n", devices.asked, reopened);
+    return STATUS_OK;
+}
