@@ -16,7 +16,7 @@ struct request_text {
 };
 
 /* No printf here: it would take most of the time of a request. */
-static void put_bytes(struct request_text *text, const char *bytes, size_t len)
+static void put_request_bytes(struct request_text *text, const char *bytes, size_t len)
 {
     if (len >= text->left) {
         text->is_full = true;
@@ -29,10 +29,10 @@ static void put_bytes(struct request_text *text, const char *bytes, size_t len)
 
 static void request_put(struct request_text *text, const char *words)
 {
-    put_bytes(text, words, strlen(words));
+    put_request_bytes(text, words, strlen(words));
 }
 
-static void put_number(struct request_text *text, uint32_t number)
+static void put_request_number(struct request_text *text, uint32_t number)
 {
     char digits[10];
     size_t at = sizeof(digits);
@@ -40,7 +40,7 @@ static void put_number(struct request_text *text, uint32_t number)
         digits[--at] = (char)('0' + number % 10);
         number /= 10;
     } while (number > 0);
-    put_bytes(text, digits + at, sizeof(digits) - at);
+    put_request_bytes(text, digits + at, sizeof(digits) - at);
 }
 
 static void put_url_byte(struct request_text *text, uint8_t byte)
@@ -67,7 +67,7 @@ static void put_encoded(struct request_text *text, struct bytes bytes, const cha
             put_url_byte(text, c);
         } else {
             const char encoded[] = {'%', "0123456789ABCDEF"[c >> 4], "0123456789ABCDEF"[c & 15]};
-            put_bytes(text, encoded, sizeof(encoded));
+            put_request_bytes(text, encoded, sizeof(encoded));
         }
     }
 }
@@ -132,7 +132,7 @@ static void put_authority(struct request_text *text, const struct http_request_s
     }
     if (source->address->port != transport_row(source->scheme->transport)->default_port) {
         request_put(text, ":");
-        put_number(text, source->address->port);
+        put_request_number(text, source->address->port);
     }
 }
 
@@ -154,14 +154,14 @@ static void put_url(struct request_text *text, const struct http_request_source 
             has_path = true;
         } else if (option.number == OPTION_uri_query) {
             request_put(text, has_path ? "" : "/");
-            put_bytes(text, &mark, 1);
+            put_request_bytes(text, &mark, 1);
             put_encoded(text, option.value, "-._~!$'()*+,;=:@/?");
             mark = '&';
             has_path = true;
         }
     }
     request_put(text, has_path ? "" : "/");
-    put_bytes(text, "", 1);
+    put_request_bytes(text, "", 1);
 }
 
 /* --- the fields ------------------------------------------------------------ */
@@ -177,7 +177,7 @@ static void begin_field(struct request_text *text, struct http_request *request)
 
 static void end_field(struct request_text *text)
 {
-    put_bytes(text, "", 1);
+    put_request_bytes(text, "", 1);
 }
 
 static void put_field(struct request_text *text, struct http_request *request, const char *name,
@@ -289,7 +289,7 @@ static void put_way(struct request_text *text, struct http_request *request,
     if (option_find(source->message->options, OPTION_hop_limit, &value)) {
         begin_field(text, request);
         request_put(text, "Max-Forwards: ");
-        put_number(text, option_uint(value));
+        put_request_number(text, option_uint(value));
         end_field(text);
     }
 }

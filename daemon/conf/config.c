@@ -37,12 +37,52 @@ static int keep_text(struct config *fresh, const struct config *running,
     return 0;
 }
 
-/* The value of @p row, which only a start can change, from @p running. No such row is a list. */
+static bool lists_are_equal(const struct config_list *a, const struct config_list *b)
+{
+    bool equal = a->count == b->count;
+    for (size_t i = 0; i < a->count && equal; i++) {
+        equal = strcmp(a->items[i], b->items[i]) == 0;
+    }
+    return equal;
+}
+
+/* As keep_text(), each of a list. */
+static int keep_list(struct config *fresh, const struct config *running,
+                     const struct config_row *row, bool *ret_differs)
+{
+    struct config_list mine, theirs;
+    char *field = (char *)fresh + row->offset;
+
+    memcpy(&mine, field, sizeof(mine));
+    memcpy(&theirs, (const char *)running + row->offset, sizeof(theirs));
+    *ret_differs = !lists_are_equal(&mine, &theirs);
+    if (!*ret_differs) {
+        return 0;
+    }
+    const char **items = arena_alloc(fresh->arena, theirs.count * sizeof(*items));
+    for (size_t i = 0; i < theirs.count && items != NULL; i++) {
+        items[i] = arena_text(fresh->arena, theirs.items[i], strlen(theirs.items[i]));
+        if (items[i] == NULL) {
+            return -ENOMEM;
+        }
+    }
+    if (items == NULL && theirs.count > 0) {
+        return -ENOMEM;
+    }
+    mine = (struct config_list){theirs.count, items};
+    memcpy(field, &mine, sizeof(mine));
+    return 0;
+}
+
+/* The value of @p row, which only a start can change, from @p running. */
 static int keep_row(struct config *fresh, const struct config *running,
                     const struct config_row *row, bool *ret_differs)
 {
     if (row->type == CONFIG_TYPE_TEXT) {
         return keep_text(fresh, running, row, ret_differs);
+    }
+    if (row->type == CONFIG_TYPE_LIST) {
+        return keep_list(fresh, running, row, ret_differs);
     }
     uint64_t value = value_load(running, row);
     *ret_differs = value_load(fresh, row) != value;

@@ -602,14 +602,16 @@ static void test_reload_takes_live_keys_and_names_the_others(void **state)
     config_free(fresh);
 }
 
-/* A value of each type that keys with START have: the running one stays, a text as a copy. */
+/* A value of each type that keys with START have: the running one stays, texts as copies. */
 static void test_reload_keeps_what_only_a_start_can_change(void **state)
 {
     struct config *running = load_good("[admin]\nsocket = /run/a\nlisten = http://127.0.0.1:1\n"
                                        "[listen]\nbuffer-bytes = 1MiB\n"
                                        "[stream]\nweb-pages = yes\nidle-timeout = 7min\n"
-                                       "[tls]\nsessions = 7\n");
+                                       "[tls]\nsessions = 7\n"
+                                       "[cluster]\npeers = 1=127.0.0.1:1 2=127.0.0.1:2\n");
     struct config *fresh = load_good("[admin]\nsocket = /run/b\nlisten = http://127.0.0.1:1\n"
+                                     "[cluster]\npeers = 1=127.0.0.1:1 3=127.0.0.1:2\n"
                                      "[log]\nfile = /tmp/log\n");
     char noted[200] = "";
     FILE *notes = fmemopen(noted, sizeof(noted), "w");
@@ -620,7 +622,7 @@ static void test_reload_keeps_what_only_a_start_can_change(void **state)
     assert_int_equal(fclose(notes), 0);
     config_free(running);
     assert_string_equal(noted, "listen.buffer-bytes tls.sessions stream.idle-timeout "
-                               "stream.web-pages admin.socket log.file ");
+                               "stream.web-pages cluster.peers admin.socket log.file ");
     assert_string_equal(fresh->admin_socket, "/run/a");
     assert_string_equal(fresh->admin_listen, "http://127.0.0.1:1");
     assert_string_equal(fresh->log_file, "");
@@ -628,16 +630,9 @@ static void test_reload_keeps_what_only_a_start_can_change(void **state)
     assert_int_equal(fresh->tls_sessions, 7);
     assert_int_equal(fresh->stream_idle_timeout, 420000);
     assert_true(fresh->stream_web_pages);
+    assert_int_equal(fresh->cluster_peers.count, 2);
+    assert_string_equal(fresh->cluster_peers.items[1], "2=127.0.0.1:2");
     config_free(fresh);
-}
-
-/* config_keep_started() copies numbers and texts; a list would need more. */
-static void test_a_reload_takes_every_list(void **state)
-{
-    (void)state;
-    for (size_t i = 0; i < CONFIG_ROW_COUNT; i++) {
-        assert_true(config_rows[i].live || config_rows[i].type != CONFIG_TYPE_LIST);
-    }
 }
 
 /* conf/criproxyd.conf with every key uncommented, one "#key = value" a line. */
@@ -764,7 +759,6 @@ int main(void)
         cmocka_unit_test(test_a_folder_is_no_file),
         cmocka_unit_test(test_reload_takes_live_keys_and_names_the_others),
         cmocka_unit_test(test_reload_keeps_what_only_a_start_can_change),
-        cmocka_unit_test(test_a_reload_takes_every_list),
         cmocka_unit_test(test_the_shipped_file_says_the_defaults),
         cmocka_unit_test(test_dns_servers),
         cmocka_unit_test(test_the_shipped_schemes_change_nothing),
