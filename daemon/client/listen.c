@@ -24,6 +24,7 @@ static void totals_add_sessions(struct totals *totals, const struct dtls_counter
     totals->hellos += metric_get(&counters->hellos_without_cookie);
     totals->records_dropped += metric_get(&counters->records_dropped);
     totals->moved += metric_get(&counters->moves);
+    totals->given += metric_get(&counters->given);
     totals->taken_over += metric_get(&counters->taken_over);
     totals->not_taken_over += metric_get(&counters->not_taken_over);
     totals->records_unopened += metric_get(&counters->records_unopened);
@@ -66,6 +67,7 @@ static void publish(const struct totals *sum, struct metrics *metrics)
     metric_set(&metrics->hellos_without_cookie, sum->hellos);
     metric_set(&metrics->records_dropped, sum->records_dropped);
     metric_set(&metrics->sessions_moved, sum->moved);
+    metric_set(&metrics->sessions_given, sum->given);
     metric_set(&metrics->sessions_taken_over, sum->taken_over);
     metric_set(&metrics->sessions_not_taken_over, sum->not_taken_over);
     metric_set(&metrics->records_unopened, sum->records_unopened);
@@ -471,6 +473,18 @@ void listen_thaw(struct client_side *side)
     }
 }
 
+uint32_t listen_forget(struct client_side *side)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < LISTENERS_MAX; i++) {
+        const struct listener *listener = &side->listeners[i];
+        if (listener->dtls != NULL && !listener->is_retiring) {
+            count += dtls_forget(listener->dtls);
+        }
+    }
+    return count;
+}
+
 static struct dtls_listener *find_dtls(const struct client_side *side, const struct address *bound)
 {
     for (uint32_t i = 0; i < LISTENERS_MAX; i++) {
@@ -482,17 +496,61 @@ static struct dtls_listener *find_dtls(const struct client_side *side, const str
     return NULL;
 }
 
+/* Replicas may have addresses of their own: at the same port, or the only one. */
+static struct dtls_listener *find_dtls_like(const struct client_side *side,
+                                            const struct address *bound)
+{
+    struct dtls_listener *found = find_dtls(side, bound), *any = NULL;
+    unsigned count = 0;
+    for (uint32_t i = 0; i < LISTENERS_MAX && found == NULL; i++) {
+        const struct listener *listener = &side->listeners[i];
+        if (listener->dtls == NULL || listener->is_retiring) {
+            continue;
+        }
+        any = listener->dtls;
+        count++;
+        found = listener->bound.port == bound->port ? listener->dtls : NULL;
+    }
+    return found == NULL && count == 1 ? any : found;
+}
+
 bool listen_take_over(struct client_side *side, struct unpack *in)
 {
+    static const struct dtls_taking how;
     while (unpack_uint(in, 1) == 1) {
         struct address bound;
         struct unpack sessions = {0};
         unpack_raw(in, &bound, sizeof(bound));
         sessions.at = unpack_bytes(in, &sessions.left);
         struct dtls_listener *dtls = find_dtls(side, &bound);
-        if (dtls != NULL && sessions.at != NULL && !dtls_take_over(dtls, &sessions)) {
+        if (dtls != NULL && sessions.at != NULL && !dtls_take_over(dtls, &sessions, &how)) {
             in->has_failed = true;
         }
+    }
+    return !in->has_failed;
+}
+
+bool listen_take_given(struct client_side *side, struct unpack *in, int64_t shift_ms,
+                       uint32_t *ret_taken, uint32_t *ret_left_out)
+{
+    const struct dtls_taking how = {.shift_ms = shift_ms, .is_beside = true};
+    while (unpack_uint(in, 1) == 1) {
+        struct address bound;
+        struct unpack sessions = {0};
+        unpack_raw(in, &bound, sizeof(bound));
+        sessions.at = unpack_bytes(in, &sessions.left);
+        struct dtls_listener *dtls = find_dtls_like(side, &bound);
+        if (dtls == NULL || sessions.at == NULL) {
+            continue;
+        }
+        const struct dtls_counters *counters = dtls_counters(dtls);
+        uint64_t taken = metric_get(&counters->taken_over);
+        uint64_t left_out = metric_get(&counters->not_taken_over);
+        if (!dtls_take_over(dtls, &sessions, &how)) {
+            in->has_failed = true;
+        }
+        *ret_taken += (uint32_t)(metric_get(&counters->taken_over) - taken);
+        *ret_left_out += (uint32_t)(metric_get(&counters->not_taken_over) - left_out);
     }
     return !in->has_failed;
 }

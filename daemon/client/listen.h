@@ -114,6 +114,19 @@ bool listen_take_passed(struct client_side *side, const struct datagram *datagra
 bool listen_send_passed(struct client_side *side, uint16_t listener, const struct udp_path *path,
                         struct bytes records);
 
+/** As dtls_forget(), of all listeners. Cannot fail. @return how many */
+uint32_t listen_forget(struct client_side *side);
+
+/**
+ * Takes over what listen_hand_over() of another replica has written, whose clock runs @p shift_ms
+ * behind: to the DTLS listener with the same port, or the only one.
+ *
+ * @param ret_taken,ret_left_out sessions
+ * @return whether all of it could be read
+ */
+bool listen_take_given(struct client_side *side, struct unpack *in, int64_t shift_ms,
+                       uint32_t *ret_taken, uint32_t *ret_left_out);
+
 /** Closes and frees all listeners with their sessions and connections; when the engine ends. */
 void listen_close_all(struct client_side *side);
 

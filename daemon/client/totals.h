@@ -15,7 +15,7 @@ struct client_side;
 struct totals {
     uint64_t accepted, refused, recycled, timed_out, too_slow, bytes_in, bytes_out;
     uint64_t handshakes, resumed, evicted, put_off, hellos, records_dropped, records_unsent;
-    uint64_t records_unopened, moved, taken_over, not_taken_over;
+    uint64_t records_unopened, moved, given, taken_over, not_taken_over;
     uint64_t sessions_evicted;
     uint64_t failed[HANDSHAKE_COUNT];
 };

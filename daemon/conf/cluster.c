@@ -138,6 +138,22 @@ static void check_peers(struct loader *loader)
     config->cluster.peer_count = texts->count;
 }
 
+/* All three or none. */
+static void check_cluster_files(struct loader *loader)
+{
+    const struct config *config = loader->config;
+    bool has_some = config->cluster_certificate[0] != '\0' || config->cluster_key[0] != '\0' ||
+                    config->cluster_ca[0] != '\0';
+    bool has_all = config->cluster_certificate[0] != '\0' && config->cluster_key[0] != '\0' &&
+                   config->cluster_ca[0] != '\0' && config->cluster_number != 0;
+
+    if (has_some && !has_all) {
+        cluster_error(loader, "certificate",
+                      "expected cluster.number, cluster.key and cluster.ca with it",
+                      config->cluster_certificate);
+    }
+}
+
 /* The keys that cluster.number needs. */
 static void check_replica(struct loader *loader)
 {
@@ -165,6 +181,7 @@ static void check_cluster_peers(struct loader *loader)
                       config->cluster_listen);
     }
     check_peers(loader);
+    check_cluster_files(loader);
     if (config->cluster_number != 0) {
         check_replica(loader);
     } else {

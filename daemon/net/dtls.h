@@ -115,7 +115,8 @@ struct dtls_counters {
     _Atomic uint64_t sessions;              /* established now */
     _Atomic uint64_t sessions_evicted;      /* idle for longest when one too many came */
     _Atomic uint64_t moves;                 /* of sessions to another address */
-    _Atomic uint64_t taken_over;            /* sessions from the process before */
+    _Atomic uint64_t given;                 /* sessions to another replica */
+    _Atomic uint64_t taken_over;            /* sessions from the process before, or a replica */
     _Atomic uint64_t not_taken_over;        /* sessions of it that could not go on */
     _Atomic uint64_t records_dropped;       /* datagrams that were of no use to any session */
     _Atomic uint64_t records_unopened; /* of those, datagrams with a record that did not open */
@@ -214,20 +215,36 @@ struct dtls_session *dtls_next(const struct dtls_listener *listener, uint64_t *c
 /** As udp_hold(): records wait in the kernel's buffer. Cannot fail. */
 void dtls_hold(struct dtls_listener *listener, bool is_held);
 
-/** Freezes, and appends its sessions; the one idle for longest first. */
+/** Freezes, and appends its sessions, copied; the one idle for longest first. */
 void dtls_hand_over(struct dtls_listener *listener, struct pack *out);
 
 /** The hand-over has failed and what was packed was destroyed: all goes on. No effect otherwise. */
 void dtls_thaw(struct dtls_listener *listener);
 
 /**
- * Before the listener's first datagram: takes over what dtls_hand_over() of another process has
- * written. What cannot go on here is left out and counted: connection ids of another length than
- * the listener's, and peers that its credentials would not accept.
+ * What dtls_hand_over() has packed is another replica's now: overwrites the keys of these sessions,
+ * and ends them without a word to their clients; on_close comes with the next dtls_turn(). Cannot
+ * fail.
+ *
+ * @return how many
+ */
+uint32_t dtls_forget(struct dtls_listener *listener);
+
+/* How sessions are taken over. All zero: from a process on this host, before the first datagram. */
+struct dtls_taking {
+    int64_t shift_ms; /* to be added to times of the other host's clock */
+    bool is_beside;   /* sessions of this listener stay: those taken over do not displace any */
+};
+
+/**
+ * Takes over what dtls_hand_over() of another process has written. What cannot go on here is left
+ * out and counted: connection ids of another length than the listener's, and peers that its
+ * credentials would not accept.
  *
  * @return whether all of it could be read
  */
-bool dtls_take_over(struct dtls_listener *listener, struct unpack *in);
+bool dtls_take_over(struct dtls_listener *listener, struct unpack *in,
+                    const struct dtls_taking *how);
 
 /* For datagrams that came by way of another replica, which struct dtls_passing is of there. */
 

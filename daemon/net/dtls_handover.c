@@ -65,6 +65,24 @@ void dtls_hand_over(struct dtls_listener *listener, struct pack *out)
     pack_uint(out, 0, 1);
 }
 
+uint32_t dtls_forget(struct dtls_listener *listener)
+{
+    struct dtls_session *session = listener->established.first;
+    uint32_t count = 0;
+
+    while (session != NULL) {
+        struct dtls_session *next = session->next;
+        if (session->shake == NULL) {
+            records_clear(&session->records);
+            session_doom(session, "given to another replica");
+            dtls_count(&listener->counters.given);
+            count++;
+        }
+        session = next;
+    }
+    return count;
+}
+
 void dtls_thaw(struct dtls_listener *listener)
 {
     listener->is_frozen = false;
@@ -103,11 +121,23 @@ static bool unpack_session(struct unpack *in, struct packed_session *ret)
     return ret->identity != NULL;
 }
 
+/* Beside other sessions: it has a place, and is not older than one of the same client. */
+static bool fits_beside(const struct dtls_listener *listener, const struct packed_session *packed)
+{
+    return listener->counters.sessions < listener->options.sessions_max &&
+           (packed->records.cid_len > 0 ||
+            session_find(listener, &packed->path, SESSION_ESTABLISHED) == NULL);
+}
+
 /* Whether a session can go on here, and its peer would still be accepted. */
 static bool can_adopt(const struct dtls_listener *listener, const struct packed_session *packed,
-                      const struct credentials_marker *marker)
+                      const struct credentials_marker *marker, const struct dtls_taking *how)
 {
     uint8_t cid_len = packed->records.cid_len;
+
+    if (how->is_beside && !fits_beside(listener, packed)) {
+        return false;
+    }
 
     return listener->crypto != NULL &&
            (cid_len == 0 || (cid_len == listener->options.cid_bytes &&
@@ -168,8 +198,18 @@ static bool skip_flight(struct unpack *in)
     return !in->has_failed;
 }
 
+/* By the clock of this host; no time is before its start. */
+static void shift_times(struct packed_session *packed, int64_t shift_ms)
+{
+    int64_t heard_s = (int64_t)packed->heard_s + shift_ms / 1000;
+
+    packed->started_ms += (uint64_t)shift_ms;
+    packed->used_ms += (uint64_t)shift_ms;
+    packed->heard_s = heard_s < 0 ? 0 : heard_s > UINT32_MAX ? UINT32_MAX : (uint32_t)heard_s;
+}
+
 static bool take_session(struct dtls_listener *listener, struct unpack *in,
-                         const struct credentials_marker *marker)
+                         const struct credentials_marker *marker, const struct dtls_taking *how)
 {
     struct packed_session packed = {0};
     struct dtls_session *session = NULL;
@@ -178,7 +218,8 @@ static bool take_session(struct dtls_listener *listener, struct unpack *in,
         records_clear(&packed.records);
         return false;
     }
-    if (can_adopt(listener, &packed, marker)) {
+    shift_times(&packed, how->shift_ms);
+    if (can_adopt(listener, &packed, marker, how)) {
         session = adopt(listener, &packed);
     } else {
         identity_release(packed.identity);
@@ -186,14 +227,16 @@ static bool take_session(struct dtls_listener *listener, struct unpack *in,
     records_clear(&packed.records);
     dtls_count(session != NULL ? &listener->counters.taken_over
                                : &listener->counters.not_taken_over);
-    bool was_read = session != NULL ? own_unpack_flight(session, in) : skip_flight(in);
+    bool was_read =
+        session != NULL ? own_unpack_flight(session, in, how->shift_ms) : skip_flight(in);
     if (session != NULL && listener->handler->on_open != NULL) {
         listener->handler->on_open(listener->context, session);
     }
     return was_read;
 }
 
-bool dtls_take_over(struct dtls_listener *listener, struct unpack *in)
+bool dtls_take_over(struct dtls_listener *listener, struct unpack *in,
+                    const struct dtls_taking *how)
 {
     uint8_t salt[CREDENTIALS_ANCHOR_LEN];
     struct credentials_marker marker;
@@ -201,7 +244,7 @@ bool dtls_take_over(struct dtls_listener *listener, struct unpack *in)
     unpack_raw(in, salt, sizeof salt);
     credentials_marker_open(&marker, listener->options.credentials, salt);
     while (unpack_uint(in, 1) == 1) {
-        if (!take_session(listener, in, &marker)) {
+        if (!take_session(listener, in, &marker, how)) {
             in->has_failed = true;
         }
     }

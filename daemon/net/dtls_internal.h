@@ -352,8 +352,9 @@ void own_close(struct dtls_session *session);
 /** Appends the last flight, if there is one, for another process. */
 void own_pack_flight(const struct dtls_session *session, struct pack *out);
 
-/** What own_pack_flight() has written; without memory there is none. @return false: unreadable */
-bool own_unpack_flight(struct dtls_session *session, struct unpack *in);
+/** What own_pack_flight() has written, by a clock to which @p shift_ms is to be added; without
+ * memory there is none. @return false: unreadable */
+bool own_unpack_flight(struct dtls_session *session, struct unpack *in, int64_t shift_ms);
 
 /** Frees what the last flight takes. */
 void own_drop_flight(struct dtls_session *session);

@@ -231,13 +231,15 @@ static bool flight_is_sound(const uint8_t *bytes, size_t len)
     return len == 0;
 }
 
-bool own_unpack_flight(struct dtls_session *session, struct unpack *in)
+bool own_unpack_flight(struct dtls_session *session, struct unpack *in, int64_t shift_ms)
 {
     if (unpack_uint(in, 1) == 0) {
         return !in->has_failed;
     }
     uint64_t first_ms = unpack_uint(in, 8), sent_ms = unpack_uint(in, 8);
     uint64_t next_plain = unpack_uint(in, 8);
+    first_ms += (uint64_t)shift_ms;
+    sent_ms += (uint64_t)shift_ms;
     size_t len = 0;
     const uint8_t *bytes = unpack_bytes(in, &len);
     if (bytes == NULL || len > DTLS_FLIGHT_MAX || !flight_is_sound(bytes, len)) {

@@ -82,6 +82,16 @@ static uint8_t holder_of(const struct peer_book *book, uint16_t tag)
     return holder != 0 ? holder : (uint8_t)(tag >> 8);
 }
 
+uint8_t peer_book_own(const struct peer_book *book)
+{
+    return book->own;
+}
+
+bool peer_book_has(const struct peer_book *book, uint8_t number)
+{
+    return find_peer(book, number) < book->count;
+}
+
 uint16_t peer_book_tag(const struct peer_book *book)
 {
     return atomic_load_explicit(&book->tag, memory_order_relaxed);

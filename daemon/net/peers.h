@@ -56,6 +56,12 @@ struct peer_handler {
 int peer_book_new(uint8_t own, const struct cluster_peer *peers, size_t count,
                   struct peer_book **ret_book);
 
+/** The number of this replica. Cannot fail. */
+uint8_t peer_book_own(const struct peer_book *book);
+
+/** Whether @p number is another replica's. Cannot fail. */
+bool peer_book_has(const struct peer_book *book, uint8_t number);
+
 /** What new connection ids have. Cannot fail. */
 uint16_t peer_book_tag(const struct peer_book *book);
 

@@ -315,6 +315,11 @@ static void run_drain(struct control_client *client, const struct control_reques
         control_end(client, "expected stay, or nothing");
     } else if (stays && server->is_ending) {
         control_end(client, CANNOT_STAY);
+    } else if (server->sessions != NULL && !server->is_ending) {
+        const char *why = server_give(server, client->id, !stays);
+        if (why != NULL) {
+            control_end(client, why);
+        }
     } else if (stays) {
         int error = server->is_draining ? 0 : server_pause(server, true);
         control_end(client, error == 0 ? NULL : strerror(-error));
@@ -333,6 +338,10 @@ static void run_undrain(struct control_client *client, const struct control_requ
     (void)request;
     if (server->is_ending) {
         control_end(client, CANNOT_STAY);
+        return;
+    }
+    if (server->giving.is_on) {
+        control_end(client, "sessions are being given to another replica");
         return;
     }
     int error = server->is_draining ? server_pause(server, false) : 0;

@@ -21,8 +21,10 @@
 
 struct certificate_times;
 struct handover;
+struct json_writer;
 struct loop;
 struct peer_book;
+struct server_peers;
 struct system_names;
 struct watch;
 
@@ -83,12 +85,24 @@ struct control_clients {
     unsigned tracing_count, capturing_count;
 };
 
+/* criproxyctl drain with other replicas, see server/peers.c. */
+struct giving {
+    bool is_on;
+    bool ends_process;
+    uint64_t client; /* who has asked, by its number */
+    uint64_t deadline_ms;
+    uint32_t given, taken;
+    uint8_t to;
+};
+
 struct server {
     const struct config_source *source;
     char **arguments;          /* of the command line; borrowed */
     const char *program;       /* the path to execute at a restart; borrowed */
     struct handover *handover; /* of the process before; NULL: none, or not any more */
     struct restart restart;
+    struct giving giving;
+    struct server_peers *sessions; /* to and from other replicas; NULL: not configured */
     bool trace;
     struct snapshot *newest; /* and behind it those that may still be in use */
     struct system_names *system_names;
@@ -188,7 +202,36 @@ void server_drain(struct server *server, const char *why);
 /** Refuse newcomers, or serve them again; not while the proxy is ending. @return 0 or -errno */
 int server_pause(struct server *server, bool is_paused);
 
+/* ---- server/peers.c ---- */
+
+/** Takes sessions of other replicas from now on, if that is configured. @return 0 or -errno, logged
+ */
+int server_peers_open(struct server *server);
+
+/** Takes none any more; before the workers stop. Cannot fail. */
+void server_peers_close(struct server *server);
+
+/**
+ * Begins to drain and to give all DTLS sessions to another replica, for the client @p client of the
+ * control socket, who is told of the end. @p ends_process: the process ends afterwards.
+ *
+ * @return NULL, or why not
+ */
+const char *server_give(struct server *server, uint64_t client, bool ends_process);
+
+/** What is due of it. @return when to be called next, ms of the loop */
+uint64_t server_give_turn(struct server *server, uint64_t now_ms);
+
+/** While newcomers are refused, sessions of other replicas are, too. Cannot fail. */
+void server_peers_pause(struct server *server, bool is_paused);
+
+/** Adds what was refused to @p sum, borrowed. Cannot fail. */
+void server_peers_count(const struct server *server, struct metrics *sum);
+
 /* ---- server/restart.c ---- */
+
+/** Parks all workers. @return whether they have stopped; worker_go_on() is needed in any case */
+bool server_park_workers(struct server *server);
 
 /**
  * Begins a restart in place for the client @p client of the control socket, who is told of its end.
@@ -208,6 +251,9 @@ void server_restart_cancel(struct server *server);
 /** Ends the answer to the client with the number @p id if it is still there. @p error as in
  * control_end(). */
 void control_finish(struct server *server, uint64_t id, const char *error);
+
+/** Sends @p line, copied, to that client, if it is still there. */
+void control_tell(struct server *server, uint64_t id, const struct json_writer *line);
 
 /** The descriptor of the connection of client @p id; -1: it has gone. */
 int control_descriptor(const struct server *server, uint64_t id);

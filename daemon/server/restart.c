@@ -171,7 +171,7 @@ static void refuse_restart(struct server *server, const char *why)
 
 /* ---- execve ---- */
 
-static bool park_workers(struct server *server)
+bool server_park_workers(struct server *server)
 {
     struct timespec deadline;
 
@@ -231,7 +231,7 @@ static const char *hand_over_and_execute(struct server *server)
 static void finish_restart(struct server *server)
 {
     const char *why =
-        park_workers(server) ? hand_over_and_execute(server) : "a worker does not stop";
+        server_park_workers(server) ? hand_over_and_execute(server) : "a worker does not stop";
 
     refuse_restart(server, why);
 }
@@ -363,6 +363,9 @@ const char *server_restart(struct server *server, uint64_t client)
     }
     if (server->restart.state != RESTART_NONE) {
         return "a restart is in progress";
+    }
+    if (server->giving.is_on) {
+        return "sessions are being given to another replica";
     }
     int fd = handover_file_open_memory();
     int error = fd < 0 ? fd : begin_trial(server, fd);

@@ -56,6 +56,7 @@ void server_drain(struct server *server, const char *why)
     notify_manager(NOTIFY_STOPPING, "Draining");
     server->is_draining = true;
     server->is_ending = true;
+    server_peers_pause(server, true);
     server->deadline_ms = loop_now_ms(server->loop) + server_config(server)->proxy_drain_timeout;
     for (unsigned i = 0; i < server->worker_count; i++) {
         /* Without memory the deadline of the drain applies to it. */
@@ -71,12 +72,14 @@ int server_pause(struct server *server, bool is_paused)
     if (is_paused) {
         log_event(LOG_INFO, "draining", "why=criproxyctl");
         server->is_draining = true;
+        server_peers_pause(server, true);
     }
     for (unsigned i = 0; i < server->worker_count && error == 0; i++) {
         error = worker_tell(server->workers[i], order);
     }
     if (!is_paused && error == 0) {
         server->is_draining = false;
+        server_peers_pause(server, false);
         log_plain(LOG_INFO, "undrained");
     }
     server_notify_ready(server); /* not STOPPING=1, which cannot be taken back */
@@ -101,6 +104,7 @@ void server_sum_metrics(const struct server *server, struct metrics *sum)
     for (unsigned i = 0; i < HANDOVER_REFUSAL_COUNT; i++) {
         metric_add(&sum->handovers_refused[i], server->handovers_refused[i]);
     }
+    server_peers_count(server, sum);
 }
 
 void server_notify_ready(const struct server *server)
@@ -175,6 +179,7 @@ static void stop(struct server *server)
     /* Clients of these two may wait for answers of workers: end them before the workers. */
     server_http_close(server);
     server_control_close(server);
+    server_peers_close(server);
     for (unsigned i = 0; i < server->worker_count; i++) {
         worker_stop(server->workers[i]);
     }
@@ -195,6 +200,7 @@ static void stop(struct server *server)
     free(server->changes);
     free(server->peers);
     switchboard_free(server->switchboard);
+    free(server->sessions);
     free(server->origin_labels);
     for (unsigned i = 0; i < ROUTE_LABELS; i++) {
         free(server->route_names[i]);
@@ -316,6 +322,8 @@ static uint64_t server_on_turn(void *context, uint64_t now_ms)
     server_sweep_snapshots(server);
     uint64_t restart_ms = server_restart_turn(server, now_ms);
     next_ms = restart_ms < next_ms ? restart_ms : next_ms;
+    uint64_t give_ms = server_give_turn(server, now_ms);
+    next_ms = give_ms < next_ms ? give_ms : next_ms;
     if (server->is_ending && now_ms >= server->deadline_ms) {
         log_event(LOG_WARNING, "drain_timeout", "in_flight=%" PRIu64, count_in_flight(server));
         end(server, 0);
@@ -563,6 +571,9 @@ static int start(struct server *server)
     }
     if (error == 0) {
         error = start_workers(server);
+    }
+    if (error == 0) {
+        error = server_peers_open(server);
     }
     if (error != 0) {
         server_log_failure("start_failed", error);

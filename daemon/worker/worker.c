@@ -64,6 +64,7 @@ static void worker_on_held(void *context, uint16_t tag)
     const struct worker *worker = context;
 
     peer_book_hold(worker->peers, tag);
+    peer_link_hurry(worker->peer_link);
 }
 
 static bool worker_pass(void *context, uint16_t number, const uint8_t *cid,
@@ -405,6 +406,11 @@ int worker_start(struct worker *worker)
     (void)pthread_attr_destroy(&attributes);
     worker->is_started = error == 0;
     return -error;
+}
+
+int worker_post(struct worker *worker, loop_task_fn task, void *context)
+{
+    return loop_post(worker->loop, task, context);
 }
 
 static void beat_task(void *context)

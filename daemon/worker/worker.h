@@ -71,6 +71,9 @@ int worker_start(struct worker *worker);
  */
 bool worker_beat(struct worker *worker);
 
+/** Has @p task called in the worker's thread, soon. @return 0 or -errno, as loop_post() */
+int worker_post(struct worker *worker, loop_task_fn task, void *context);
+
 /* Lines that a piece of a list may take. */
 #define WORKER_ASK_BYTES 32768u
 

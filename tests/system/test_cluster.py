@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import socket
+import ssl
 import subprocess
 import threading
 
@@ -27,8 +28,10 @@ class Tap:
     def __init__(self, to):
         self.to, self.seen = ("127.0.0.1", to), []
         self.sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self.sock.bind(("127.0.0.1", 0))
-        self.port = self.sock.getsockname()[1]
+        self.sock.bind(("127.0.0.2", to))
+        self.port = to
+        self.stream = socket.create_server(("127.0.0.2", to))
+        threading.Thread(target=self._accept, daemon=True).start()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
@@ -40,12 +43,28 @@ class Tap:
             self.seen.append(data)
             self.send(data)
 
+    def _accept(self):
+        """Connections go on to the replica."""
+        with contextlib.suppress(OSError):
+            while True:
+                near = self.stream.accept()[0]
+                far = socket.create_connection(self.to, PATIENCE_S)
+                for one, other in ((near, far), (far, near)):
+                    threading.Thread(target=self._copy, args=(one, other), daemon=True).start()
+
+    def _copy(self, one, other):
+        with contextlib.suppress(OSError):
+            while data := one.recv(65536):
+                other.sendall(data)
+            other.shutdown(socket.SHUT_WR)
+
     def send(self, data):
         self.sock.sendto(data, self.to)
 
     def close(self):
         self.sock.sendto(b"", self.sock.getsockname())
         self._thread.join(PATIENCE_S)
+        self.stream.close()
         self.sock.close()
 
 
@@ -65,7 +84,7 @@ class Cluster:
             secret.write_text(secrets[n])
             secret.chmod(0o600)
             peers = [part for other in range(count) if other != n for part in
-                     ("--set", "cluster.peers=%d=127.0.0.1:%d" % (other + 1, self.taps[other].port))]
+                     ("--set", "cluster.peers=%d=127.0.0.2:%d" % (other + 1, self.taps[other].port))]
             self.proxies.append(Proxy(
                 "--listen", "coaps://127.0.0.1:0", "--set", "tls.psk-file=%s" % keys,
                 "--set", "tls.cid-bytes=8", "--set", "proxy.workers=%d" % workers,
@@ -209,3 +228,121 @@ def test_what_the_configuration_may_say(keys, expected):
     """Command line: what cluster.number needs, and how peers are written."""
     done = run_criproxyd("--check-config", *[part for key in keys for part in ("--set", key)])
     assert done.returncode == 2 and expected in done.stderr, done.stderr
+
+
+def test_a_reload_keeps_the_peers(cluster):
+    """Control: a reload goes on with the peers of the start, a list that only a restart changes."""
+    replicas = cluster(2)
+    with CidSession(replicas.address(0)) as client:
+        replicas.must_answer(client, 0)
+        for n in (0, 1):
+            assert replicas.ctl(n, "reload").returncode == 0
+        replicas.must_answer(client, 1)
+        assert client.handshakes == 1
+
+
+def make_certificates(folder, *names):
+    """A CA of its own for each two names: NAME and its CA's."""
+    for ca, name in names:
+        if not (folder / (ca + ".pem")).exists():
+            run_openssl(folder, "req", "-x509", "-newkey", "ec", "-pkeyopt",
+                        "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj", "/CN=" + ca,
+                        "-out", ca + ".pem", "-keyout", ca + ".key")
+        run_openssl(folder, "req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+                    "-subj", "/CN=" + name, "-out", name + ".csr", "-keyout", name + ".key")
+        run_openssl(folder, "x509", "-req", "-in", name + ".csr", "-CA", ca + ".pem", "-CAkey",
+                    ca + ".key", "-CAcreateserial", "-days", "2", "-out", name + ".pem")
+        (folder / (name + ".key")).chmod(0o600)
+
+
+def run_openssl(folder, *arguments):
+    subprocess.run(["openssl", *arguments], cwd=folder, stdin=subprocess.DEVNULL,
+                   capture_output=True, timeout=PATIENCE_S, check=True)
+
+
+def with_certificate(folder, name, ca="ca"):
+    return [part for key, file in (("certificate", name + ".pem"), ("key", name + ".key"),
+                                   ("ca", ca + ".pem"))
+            for part in ("--set", "cluster.%s=%s" % (key, folder / file))]
+
+
+def drain(replicas, n, *stay):
+    done = replicas.ctl(n, "drain", *stay)
+    assert done.returncode == 0, done.stderr + replicas.proxies[n].text
+    return json.loads(done.stdout.splitlines()[0])
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_a_drain_gives_sessions_to_another_replica(cluster, tmp_path, workers):
+    """Control: drain stay, sessions go on at the taker, and by way of the giver, without a
+    handshake and without a nonce twice; the other replica learns where they are."""
+    make_certificates(tmp_path, ("ca", "replica"))
+    replicas = cluster(3, workers=workers, more=with_certificate(tmp_path, "replica"))
+    with contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(CidSession(replicas.address(0))) for _ in range(4)]
+        for client in clients:
+            replicas.must_answer(client, 0)
+        given = drain(replicas, 0, "stay")
+        assert (given["given"], given["taken"], given["to"]) == (4, 4, 2), given
+        for client in clients:
+            for n in (0, 1, 1, 0):
+                replicas.must_answer(client, n)
+        assert replicas.count(0, "sessions") == 0 and replicas.count(0, "sessions_given") == 4
+        assert replicas.count(1, "sessions") == 4 and replicas.count(1, "handshakes") == 0
+        wait_until(lambda: replicas.taps[2].seen)  # the taker says what it has
+        for client in clients:
+            replicas.must_answer(client, 2)
+            assert client.handshakes == 1
+        # And on to the third.
+        given = drain(replicas, 1, "stay")
+        assert (given["given"], given["taken"], given["to"]) == (4, 4, 3), given
+        for client in clients:
+            for n in (2, 1):
+                replicas.must_answer(client, n)
+            assert client.handshakes == 1
+
+
+def test_strangers_neither_give_nor_take(cluster, tmp_path):
+    """Control: a replica with a certificate of another authority takes nothing, and the sessions
+    stay; what comes to cluster.listen without TLS, or stays silent, is counted and does no harm."""
+    make_certificates(tmp_path, ("ca", "replica"), ("other-ca", "stranger"))
+    replicas = cluster(2, more=with_certificate(tmp_path, "replica"))
+    with CidSession(replicas.address(0)) as client:
+        replicas.must_answer(client, 0)
+        for data in (b"", b"\x16\x03\x01\x00\x05hello", os.urandom(300)):
+            with socket.create_connection(replicas.taps[1].to, PATIENCE_S) as sock:
+                sock.sendall(data)
+                sock.shutdown(socket.SHUT_WR)
+                with contextlib.suppress(ConnectionError):
+                    while sock.recv(4096):
+                        pass
+        replicas.must_count(1, "peers_refused_stranger", 3)
+        stranger = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        stranger.check_hostname, stranger.verify_mode = False, ssl.CERT_NONE
+        for name in (None, "stranger"):
+            if name:
+                stranger.load_cert_chain(tmp_path / (name + ".pem"), tmp_path / (name + ".key"))
+            with socket.create_connection(replicas.taps[1].to, PATIENCE_S) as sock, \
+                    contextlib.suppress(ssl.SSLError, ConnectionError):
+                with stranger.wrap_socket(sock) as tls:
+                    tls.sendall(b"\x01\x00\x00\x00\x0a" + bytes(10))
+                    assert not tls.recv(100)
+        replicas.must_count(1, "peers_refused_stranger", 5)
+        given = drain(replicas, 0, "stay")
+        assert (given["given"], given["taken"]) == (1, 1)
+        replicas.must_answer(client, 1)
+        assert client.handshakes == 1
+        # The first drains and takes none: the session stays where it is.
+        assert replicas.ctl(1, "drain", "stay").returncode == 1
+        assert replicas.count(1, "sessions") == 1
+        replicas.must_count(0, "peers_refused_busy", 1)
+        for n in (0, 1):
+            assert replicas.ctl(n, "undrain").returncode == 0
+        replicas.must_answer(client, 1)
+        replicas.must_answer(client, 0)
+        assert client.handshakes == 1
+        given = drain(replicas, 1, "stay")  # and back
+        assert (given["given"], given["taken"], given["to"]) == (1, 1, 1)
+        replicas.must_answer(client, 1)
+        replicas.must_answer(client, 0)
+        assert client.handshakes == 1

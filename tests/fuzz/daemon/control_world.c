@@ -116,6 +116,15 @@ int conn_descriptor(const struct conn *conn)
     return -1;
 }
 
+/* Not called: there are no other replicas. */
+const char *server_give(struct server *server, uint64_t client, bool ends_process)
+{
+    (void)server;
+    (void)client;
+    (void)ends_process;
+    return "there are no other replicas";
+}
+
 void server_drain(struct server *server, const char *why)
 {
     (void)why;

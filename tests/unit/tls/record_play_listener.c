@@ -174,7 +174,7 @@ static void give_flight(struct dtls_session *session)
     pack_uint(&pack, 4, 8);
     pack_bytes(&pack, entries, sizeof entries);
     struct unpack in = {.at = pack.data, .left = pack.len};
-    PLAY_MUST(own_unpack_flight(session, &in) && session->flight != NULL);
+    PLAY_MUST(own_unpack_flight(session, &in, 0) && session->flight != NULL);
     pack_clear(&pack);
 }
 
@@ -253,7 +253,8 @@ static void listener_hand_over(enum play_handover how, const uint8_t *datagram, 
     } else {
         struct unpack in = {.at = pack.data, .left = pack.len};
         (void)dtls_turn(listeners[1], clock_ms);
-        PLAY_MUST(dtls_take_over(listeners[1], &in) && in.left == 0);
+        PLAY_MUST(dtls_take_over(listeners[1], &in, &(struct dtls_taking){.shift_ms = 0}) &&
+                  in.left == 0);
         end_process(before);
         listeners[0] = listeners[1];
         listeners[1] = before;

@@ -84,7 +84,7 @@ static bool hand_over_to(struct credentials *credentials, const struct dtls_opti
     assert_false(pack.has_failed);
     server_replace(credentials, options);
     struct unpack in = {.at = pack.data, .left = pack.len};
-    bool is_good = dtls_take_over(server.listener, &in);
+    bool is_good = dtls_take_over(server.listener, &in, &(struct dtls_taking){.shift_ms = 0});
     pack_clear(&pack);
     return is_good && in.left == 0;
 }
@@ -359,13 +359,13 @@ static void test_pieces_are_read_safely(void **state)
         memcpy(piece, pack.data, len);
         server_replace(credentials_psk(), &plenty);
         struct unpack in = {.at = piece, .left = len};
-        assert_false(dtls_take_over(server.listener, &in));
+        assert_false(dtls_take_over(server.listener, &in, &(struct dtls_taking){.shift_ms = 0}));
         memcpy(piece, pack.data, len); /* and with other bytes in it */
         for (unsigned i = 0; i < 4 && len > 0; i++) {
             piece[test_random_below(&random, len)] = (uint8_t)test_random(&random);
         }
         in = (struct unpack){.at = piece, .left = len};
-        (void)dtls_take_over(server.listener, &in);
+        (void)dtls_take_over(server.listener, &in, &(struct dtls_taking){.shift_ms = 0});
         free(piece);
     }
     pack_clear(&pack);

@@ -1,0 +1,469 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Sessions to and from other replicas (net/peer_give.h has the rules).
+ *
+ * To: criproxyctl drain holds the workers as a restart does (server/restart.c) until nothing is in
+ * flight, for HOLD_MS at most, and parks them. Then it offers all DTLS sessions to one peer after
+ * the other; the first that takes them gets them all. The main thread waits for that, which is
+ * bounded by times below. Workers go on afterwards, whatever came of it: what they have held back
+ * of clients goes on to the taker.
+ *
+ * From: a thread of its own accepts connections, one at a time. What it has got becomes sessions in
+ * the workers' threads.
+ */
+#include "net/peers.h"
+#include "base/log.h"
+#include "client/listen.h"
+#include "net/bind.h"
+#include "net/credentials.h"
+#include "net/handover_file.h"
+#include "net/loop.h"
+#include "net/peer_tls.h"
+#include "net/sockaddr.h"
+#include "server/handover.h"
+#include "server/internal.h"
+#include "server/server.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* What is in flight has this long; the clients send their requests again after 2 s. */
+#define HOLD_MS 1000u
+
+/* For a peer to be reached and known, and then for all the rest. */
+#define SHAKE_MS 1500u
+#define GIVE_MS 8000u
+#define TAKE_MS 15000u
+
+enum exchange_state {
+    EXCHANGE_NONE,
+    EXCHANGE_GIVING,
+    EXCHANGE_TAKING,
+    EXCHANGE_CLOSED, /* drained: nothing is taken any more */
+};
+
+/* Of a process with cluster.certificate. */
+struct server_peers {
+    struct server *server;
+    struct peer_tls *tls;
+    struct config_peer others[CONFIG_PEERS_MAX]; /* of the start, whatever a reload reads */
+    size_t other_count;
+    int listen_fd, stop_fd; /* -1: none */
+    pthread_t thread;
+    bool is_started;
+    uint8_t from;     /* the thread's: who is giving now */
+    atomic_int state; /* enum exchange_state */
+    _Atomic uint64_t refused[PEER_REFUSAL_COUNT];
+};
+
+static void refuse_peer(struct server_peers *peers, enum peer_refusal why, const char *where)
+{
+    atomic_fetch_add_explicit(&peers->refused[why], 1, memory_order_relaxed);
+    log_event(LOG_WARNING, "peer_refused", "reason=%s peer=%s", peer_refusals[why].name, where);
+}
+
+/* ---- taking ---- */
+
+/* For all workers: each does its part in its own thread. */
+struct taking {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    unsigned left; /* workers */
+    struct peer_taken sum;
+};
+
+struct worker_part {
+    struct taking *taking;
+    struct worker *worker;
+    struct unpack sessions;
+    int64_t shift_ms;
+};
+
+static void end_part(struct taking *taking, const struct peer_taken *taken)
+{
+    (void)pthread_mutex_lock(&taking->lock);
+    taking->sum.taken += taken->taken;
+    taking->sum.left_out += taken->left_out;
+    taking->left--;
+    (void)pthread_cond_signal(&taking->changed);
+    (void)pthread_mutex_unlock(&taking->lock);
+}
+
+static void part_task(void *context)
+{
+    struct worker_part *part = context;
+    struct peer_taken taken = {0};
+
+    if (!listen_take_given(worker_clients(part->worker), &part->sessions, part->shift_ms,
+                           &taken.taken, &taken.left_out)) {
+        log_event(LOG_ERROR, "sessions_not_taken_over", "error=unreadable");
+    }
+    end_part(part->taking, &taken);
+}
+
+static void run_parts(struct server *server, struct worker_part *parts, struct taking *taking)
+{
+    static const struct peer_taken nothing;
+
+    for (unsigned i = 0; i < server->worker_count; i++) {
+        if (parts[i].sessions.at == NULL ||
+            worker_post(server->workers[i], part_task, &parts[i]) != 0) {
+            end_part(taking, &nothing); /* it is ending */
+        }
+    }
+    (void)pthread_mutex_lock(&taking->lock);
+    while (taking->left > 0) {
+        (void)pthread_cond_wait(&taking->changed, &taking->lock);
+    }
+    (void)pthread_mutex_unlock(&taking->lock);
+}
+
+static uint64_t giver_clock_ms(const struct server *server)
+{
+    return loop_clock_us(server->loop) / 1000;
+}
+
+static struct peer_taken on_take(void *context, struct unpack *sessions)
+{
+    struct server_peers *peers = context;
+    struct server *server = peers->server;
+    struct taking taking = {.left = server->worker_count};
+    struct worker_part *parts = calloc(server->worker_count, sizeof(*parts));
+    /* Times of its clock become times of ours. */
+    int64_t shift_ms = (int64_t)(giver_clock_ms(server) - unpack_uint(sessions, 8));
+
+    if (parts == NULL) {
+        return taking.sum;
+    }
+    for (unsigned i = 0; i < server->worker_count; i++) {
+        parts[i] = (struct worker_part){
+            .taking = &taking, .worker = server->workers[i], .shift_ms = shift_ms};
+        parts[i].sessions.at = unpack_bytes(sessions, &parts[i].sessions.left);
+    }
+    (void)pthread_mutex_init(&taking.lock, NULL);
+    (void)pthread_cond_init(&taking.changed, NULL);
+    run_parts(server, parts, &taking);
+    (void)pthread_cond_destroy(&taking.changed);
+    (void)pthread_mutex_destroy(&taking.lock);
+    free(parts);
+    log_event(LOG_INFO, "sessions_taken", "from=%u sessions=%" PRIu32 " left_out=%" PRIu32,
+              peers->from, taking.sum.taken, taking.sum.left_out);
+    return taking.sum;
+}
+
+static enum peer_refusal on_begin(void *context, const struct peer_offer *offer)
+{
+    struct server_peers *peers = context;
+    int none = EXCHANGE_NONE;
+
+    if (offer->version != HANDOVER_FILE_VERSION) {
+        return PEER_REFUSAL_other_version;
+    }
+    if (offer->to != peer_book_own(peers->server->peers) ||
+        !peer_book_has(peers->server->peers, offer->from)) {
+        return PEER_REFUSAL_misdirected;
+    }
+    if (offer->workers != peers->server->worker_count) {
+        return PEER_REFUSAL_other_workers;
+    }
+    peers->from = offer->from;
+    return atomic_compare_exchange_strong(&peers->state, &none, EXCHANGE_TAKING)
+               ? PEER_REFUSAL_COUNT
+               : PEER_REFUSAL_busy;
+}
+
+static void on_finish(void *context)
+{
+    struct server_peers *peers = context;
+    int taking = EXCHANGE_TAKING;
+
+    (void)atomic_compare_exchange_strong(&peers->state, &taking, EXCHANGE_NONE);
+}
+
+static void take_from_peer(struct server_peers *peers, int fd, const char *where)
+{
+    const struct peer_taker taker = {
+        .context = peers, .begin = on_begin, .take = on_take, .finish = on_finish};
+    struct peer_tls_link *link = peer_tls_accept(peers->tls, fd, peers->stop_fd, SHAKE_MS, TAKE_MS);
+
+    if (link == NULL) {
+        refuse_peer(peers, PEER_REFUSAL_stranger, where);
+        return;
+    }
+    const struct peer_channel channel = peer_tls_channel(link);
+    enum peer_refusal why = peer_take(&channel, &taker);
+    if (why != PEER_REFUSAL_COUNT) {
+        refuse_peer(peers, why, where);
+    }
+    peer_tls_close(link);
+}
+
+static void *accept_peers(void *context)
+{
+    struct server_peers *peers = context;
+    struct pollfd fds[] = {{.fd = peers->listen_fd, .events = POLLIN},
+                           {.fd = peers->stop_fd, .events = POLLIN}};
+
+    (void)pthread_setname_np(pthread_self(), "peers");
+    while (fds[1].revents == 0) {
+        if (poll(fds, 2, -1) < 0 || fds[0].revents == 0) {
+            continue;
+        }
+        union sockaddr_any name;
+        socklen_t name_len = sizeof(name);
+        struct address remote;
+        char where[ADDRESS_TEXT_MAX];
+        int fd = accept4(peers->listen_fd, &name.any, &name_len, SOCK_CLOEXEC);
+        if (fd >= 0) {
+            sockaddr_to_address(&name, name_len, &remote);
+            take_from_peer(peers, fd, address_format(&remote, where));
+        }
+    }
+    return NULL;
+}
+
+/* ---- giving ---- */
+
+struct gift {
+    struct server *server;
+    uint8_t to;
+    uint32_t count;
+};
+
+static void gift_pack(void *context, struct pack *out)
+{
+    struct gift *gift = context;
+    struct server *server = gift->server;
+
+    pack_uint(out, giver_clock_ms(server), 8);
+    handover_pack_sessions(server, out);
+}
+
+static void gift_forget(void *context)
+{
+    struct gift *gift = context;
+
+    for (unsigned i = 0; i < gift->server->worker_count; i++) {
+        gift->count += listen_forget(worker_clients(gift->server->workers[i]));
+    }
+    peer_book_give(gift->server->peers, gift->to);
+}
+
+static enum peer_gift give_to(struct server *server, const struct config_peer *peer,
+                              struct gift *gift, struct peer_taken *ret_taken)
+{
+    struct server_peers *peers = server->sessions;
+    const struct peer_giver giver = {.context = gift, .pack = gift_pack, .forget = gift_forget};
+    const struct peer_offer offer = {.version = HANDOVER_FILE_VERSION,
+                                     .from = peer_book_own(server->peers),
+                                     .to = peer->number,
+                                     .workers = server->worker_count};
+    enum peer_refusal why = PEER_REFUSAL_stranger;
+    char where[ADDRESS_TEXT_MAX];
+    struct peer_tls_link *link = peer_tls_connect(peers->tls, &peer->address, SHAKE_MS, GIVE_MS);
+    enum peer_gift result = PEER_GIFT_KEPT;
+
+    gift->to = peer->number;
+    if (link != NULL) {
+        const struct peer_channel channel = peer_tls_channel(link);
+        result = peer_give(&channel, &offer, &giver, ret_taken, &why);
+        peer_tls_close(link);
+    }
+    if (result == PEER_GIFT_KEPT) {
+        log_event(LOG_WARNING, "sessions_not_given", "to=%u peer=%s reason=%s", peer->number,
+                  address_format(&peer->address, where), peer_refusals[why].name);
+    }
+    return result;
+}
+
+/* Workers are parked. @return how it ended, with what was given and taken in server->giving */
+static enum peer_gift give_sessions(struct server *server)
+{
+    const struct server_peers *peers = server->sessions;
+    struct gift gift = {.server = server};
+    struct peer_taken taken = {0};
+    enum peer_gift result = PEER_GIFT_KEPT;
+
+    for (size_t i = 0; i < peers->other_count && result == PEER_GIFT_KEPT; i++) {
+        result = give_to(server, &peers->others[i], &gift, &taken);
+    }
+    if (result != PEER_GIFT_KEPT) {
+        log_event(LOG_INFO, "sessions_given",
+                  "to=%u sessions=%" PRIu32 " taken=%" PRIu32 " is_sure=%s", gift.to, gift.count,
+                  taken.taken, result == PEER_GIFT_GIVEN ? "yes" : "no");
+    }
+    server->giving.given = gift.count;
+    server->giving.taken = taken.taken;
+    server->giving.to = gift.to;
+    return result;
+}
+
+static void put_given(struct server *server)
+{
+    struct json_writer line;
+    char buffer[256];
+
+    json_writer_init(&line, buffer, sizeof(buffer));
+    json_begin(&line);
+    json_uint(&line, "given", server->giving.given);
+    json_uint(&line, "taken", server->giving.taken);
+    json_uint(&line, "to", server->giving.to);
+    (void)json_end(&line);
+    control_tell(server, server->giving.client, &line);
+}
+
+static void finish_giving(struct server *server)
+{
+    static const char *const ends[] = {
+        [PEER_GIFT_KEPT] = "no other replica took the DTLS sessions: see the log",
+        [PEER_GIFT_GIVEN] = NULL,
+        [PEER_GIFT_UNSURE] = "the connection broke in the middle: DTLS sessions may be lost"};
+    enum peer_gift result = server_park_workers(server) ? give_sessions(server) : PEER_GIFT_KEPT;
+    bool ends_process = server->giving.ends_process;
+
+    for (unsigned i = 0; i < server->worker_count; i++) {
+        worker_go_on(server->workers[i]);
+    }
+    atomic_store(&server->sessions->state, EXCHANGE_CLOSED);
+    if (result != PEER_GIFT_KEPT) {
+        put_given(server);
+    }
+    control_finish(server, server->giving.client, ends[result]);
+    server->giving = (struct giving){.is_on = false};
+    if (ends_process) {
+        server_drain(server, "criproxyctl");
+    }
+}
+
+const char *server_give(struct server *server, uint64_t client, bool ends_process)
+{
+    int none = EXCHANGE_NONE;
+
+    if (server->restart.state != RESTART_NONE) {
+        return "a restart is in progress";
+    }
+    if (server->giving.is_on) {
+        return "sessions are being given";
+    }
+    (void)atomic_compare_exchange_strong(&server->sessions->state, &none, EXCHANGE_GIVING);
+    if (none == EXCHANGE_TAKING) {
+        return "sessions of another replica are being taken over: try again";
+    }
+    int error = server->is_draining ? 0 : server_pause(server, true);
+    if (error != 0) {
+        return strerror(-error);
+    }
+    server->giving = (struct giving){.is_on = true,
+                                     .ends_process = ends_process,
+                                     .client = client,
+                                     .deadline_ms = loop_now_ms(server->loop) + HOLD_MS};
+    for (unsigned i = 0; i < server->worker_count; i++) {
+        (void)worker_tell(server->workers[i], WORKER_HOLD);
+    }
+    return NULL;
+}
+
+uint64_t server_give_turn(struct server *server, uint64_t now_ms)
+{
+    bool is_quiet = true;
+
+    if (!server->giving.is_on) {
+        return UINT64_MAX;
+    }
+    for (unsigned i = 0; i < server->worker_count; i++) {
+        is_quiet = is_quiet && (worker_state(server->workers[i]) & WORKER_QUIET) != 0;
+    }
+    if (!is_quiet && now_ms < server->giving.deadline_ms) {
+        return server->giving.deadline_ms;
+    }
+    finish_giving(server);
+    return UINT64_MAX;
+}
+
+void server_peers_pause(struct server *server, bool is_paused)
+{
+    int before = is_paused ? EXCHANGE_NONE : EXCHANGE_CLOSED;
+
+    if (server->sessions != NULL) {
+        (void)atomic_compare_exchange_strong(&server->sessions->state, &before,
+                                             is_paused ? EXCHANGE_CLOSED : EXCHANGE_NONE);
+    }
+}
+
+/* ---- begin and end ---- */
+
+void server_peers_close(struct server *server)
+{
+    struct server_peers *peers = server->sessions;
+    static const uint64_t one = 1;
+
+    if (peers == NULL) {
+        return;
+    }
+    if (peers->is_started) {
+        ssize_t put = write(peers->stop_fd, &one, sizeof(one));
+        (void)put;
+        (void)pthread_join(peers->thread, NULL);
+    }
+    if (peers->listen_fd >= 0) {
+        (void)close(peers->listen_fd);
+    }
+    if (peers->stop_fd >= 0) {
+        (void)close(peers->stop_fd);
+    }
+    peer_tls_free(peers->tls);
+    peers->tls = NULL;
+    peers->is_started = false;
+    peers->listen_fd = peers->stop_fd = -1;
+}
+
+int server_peers_open(struct server *server)
+{
+    const struct config *config = server_config(server);
+    char error_text[256] = "";
+
+    if (config->cluster_certificate[0] == '\0') {
+        return 0;
+    }
+    struct server_peers *peers = calloc(1, sizeof(*peers));
+    if (peers == NULL) {
+        return -ENOMEM;
+    }
+    peers->server = server;
+    peers->listen_fd = peers->stop_fd = -1;
+    for (size_t i = 0; i < config->cluster.peer_count && i < CONFIG_PEERS_MAX; i++) {
+        peers->others[peers->other_count++] = config->cluster.peers[i];
+    }
+    server->sessions = peers;
+    credentials_check_secrecy(config->cluster_key);
+    peers->tls = peer_tls_load(config->cluster_certificate, config->cluster_key, config->cluster_ca,
+                               error_text, sizeof(error_text));
+    if (peers->tls == NULL) {
+        log_event(LOG_ERROR, "cluster_failed", "error=\"%s\"", error_text);
+        return -EINVAL;
+    }
+    peers->stop_fd = eventfd(0, EFD_CLOEXEC);
+    peers->listen_fd = bind_socket(BIND_STREAM, &config->cluster.listen, false);
+    if (peers->stop_fd < 0 || peers->listen_fd < 0) {
+        return peers->listen_fd < 0 ? peers->listen_fd : -errno;
+    }
+    int error = pthread_create(&peers->thread, NULL, accept_peers, peers);
+    peers->is_started = error == 0;
+    return -error;
+}
+
+void server_peers_count(const struct server *server, struct metrics *sum)
+{
+    for (unsigned i = 0; server->sessions != NULL && i < PEER_REFUSAL_COUNT; i++) {
+        metric_add(&sum->peers_refused[i],
+                   atomic_load_explicit(&server->sessions->refused[i], memory_order_relaxed));
+    }
+}
