@@ -4,9 +4,9 @@
 "use strict";
 
 const ROWS_MAX = 1000; // of a list that are read
-const TRACE_MAX = 500; // requests that are kept
+const TRACE_MAX = 200; // requests that are kept
 const TRACE_WAITING_MAX = 300; // and that wait to be shown
-const FLUSH_MS = 300;
+const FLUSH_MS = 1000;
 
 let view = "overview";
 let mayOperate = false;
