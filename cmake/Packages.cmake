@@ -26,11 +26,13 @@ endforeach()
 if(CRI_BUILD_DAEMON)
   # What the guides link to lies as in docs/.
   install(FILES "${PROJECT_SOURCE_DIR}/docs/SECURITY.md" "${PROJECT_SOURCE_DIR}/docs/PERFORMANCE.md"
+      "${PROJECT_SOURCE_DIR}/docs/ADMIN.md" "${PROJECT_SOURCE_DIR}/docs/RECORDINGS.md"
     DESTINATION "${CMAKE_INSTALL_DATAROOTDIR}/doc/criproxyd" COMPONENT criproxyd)
   install(DIRECTORY "${PROJECT_SOURCE_DIR}/docs/guides"
     DESTINATION "${CMAKE_INSTALL_DATAROOTDIR}/doc/criproxyd" COMPONENT criproxyd)
   install(DIRECTORY "${PROJECT_SOURCE_DIR}/docs/examples/devices"
       "${PROJECT_SOURCE_DIR}/docs/examples/monitoring"
+      "${PROJECT_SOURCE_DIR}/docs/examples/replicas"
     DESTINATION "${CMAKE_INSTALL_DATAROOTDIR}/doc/criproxyd/examples" COMPONENT criproxyd)
 endif()
 

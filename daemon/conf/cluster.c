@@ -115,13 +115,15 @@ static void check_peers(struct loader *loader)
     struct config *config = loader->config;
     const struct config_list *texts = &config->cluster_peers;
     struct config_peer *peers = arena_alloc(config->arena, (texts->count + 1) * sizeof *peers);
+    bool is_none = texts->count == 1 && strcmp(texts->items[0], "-") == 0; /* as in the example */
+    size_t count = is_none ? 0 : texts->count;
 
     if (peers == NULL) {
         loader->no_memory = true;
         return;
     }
     memset(peers, 0, (texts->count + 1) * sizeof *peers);
-    for (size_t i = 0; i < texts->count; i++) {
+    for (size_t i = 0; i < count; i++) {
         if (!parse_peer(texts->items[i], &peers[i])) {
             cluster_error(loader, "peers",
                           "expected NUMBER=ADDRESS:PORT with a number from 1 to 255",
@@ -131,11 +133,11 @@ static void check_peers(struct loader *loader)
                           texts->items[i]);
         }
     }
-    if (texts->count > CONFIG_PEERS_MAX) {
+    if (count > CONFIG_PEERS_MAX) {
         cluster_error(loader, "peers", "expected 32 replicas at most", texts->items[0]);
     }
     config->cluster.peers = peers;
-    config->cluster.peer_count = texts->count;
+    config->cluster.peer_count = count;
 }
 
 /* All three or none. */
@@ -160,7 +162,7 @@ static void check_replica(struct loader *loader)
     struct config *config = loader->config;
     const char *needed = config->cluster_secret_file[0] == '\0' ? "cluster.secret-file"
                          : config->cluster_listen[0] == '\0'    ? "cluster.listen"
-                         : config->cluster_peers.count == 0     ? "cluster.peers"
+                         : config->cluster.peer_count == 0      ? "cluster.peers"
                          : config->tls_cid_bytes != 8           ? "tls.cid-bytes = 8"
                                                                 : NULL;
 

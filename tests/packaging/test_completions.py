@@ -163,7 +163,7 @@ def test_zsh_cri():
 
 @needs_zsh
 def test_zsh_coapbench():
-    assert {"load", "origin", "relay"} == {line.split(":")[0] for line in in_zsh("coapbench", "")}
+    assert {"devices", "load", "origin", "relay"} == {line.split(":")[0] for line in in_zsh("coapbench", "")}
     assert options_of("coapbench", "load") == set(in_zsh("coapbench", "load", "--"))
     assert "scheme-number" in in_zsh("coapbench", "load", "--form", "")
 

@@ -31,11 +31,15 @@ def check(tmp_path, text):
     """The configuration with a file of keys of its own: a check reads that, too."""
     file, keys = tmp_path / "criproxyd.conf", tmp_path / "psk"
     key, tokens = tmp_path / "provider.key", tmp_path / "tokens"
+    secret = tmp_path / "cluster.secret"
     file.write_text(text.replace("/etc/criproxy/tls/psk", str(keys))
                     .replace("/etc/criproxy/tokens", str(tokens))
+                    .replace("/etc/criproxy/tls/cluster.secret", str(secret))
                     .replace("/etc/criproxy/tls/provider.key", str(key)))
     key.write_text("ab" * 16 + "\n")
     key.chmod(0o600)
+    secret.write_text("cd" * 32 + "\n")
+    secret.chmod(0o600)
     tokens.write_text("dashboard:%s\n" % ("ab" * 32))
     tokens.chmod(0o600)
     keys.write_text("desk:%s\n" % ("ab" * 16))

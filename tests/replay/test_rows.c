@@ -328,6 +328,8 @@ static void test_config(void **state)
                 "{\"section\":\"route a\",\"key\":\"via\",\"value\":\"refuse\","
                 "\"default\":false}\n"
                 "{\"section\":\"route a\",\"key\":\"form\",\"value\":\"proxy-cri\","
+                "\"default\":true}\n"
+                "{\"section\":\"route a\",\"key\":\"speed\",\"value\":\"1\","
                 "\"default\":true}\n");
     assert_true(snprintf(whole, sizeof(whole), "%s", list(&replay, inspect_config, "")) > 0);
     assert_non_null(strstr(whole, "{\"section\":\"cache\""));

@@ -175,11 +175,12 @@ struct dtls_session_view dtls_session_look(const struct dtls_session *session)
 struct dtls_session *dtls_next(const struct dtls_listener *listener, uint64_t *cursor)
 {
     struct dtls_session *session = sessions;
-    for (uint64_t i = 0; session != NULL && (i < *cursor || !session->is_open); i++) {
+    for (uint64_t i = 0;
+         session != NULL && (i < *cursor || !session->is_open || session->listener != listener);
+         i++) {
         session = session->next;
         *cursor += i == *cursor;
     }
-    (void)listener;
     *cursor += session != NULL;
     return session;
 }
