@@ -143,8 +143,7 @@ void control_finish(struct server *server, uint64_t id, const char *error)
 
 void control_tell(struct server *server, uint64_t id, const struct json_writer *line)
 {
-    struct control_client *client =
-        server->control != NULL ? find_client(server->control, id) : NULL;
+    struct control_client *client = find_client(server, id);
 
     if (client != NULL) {
         control_send(client, line);
