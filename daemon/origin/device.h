@@ -141,7 +141,10 @@ struct device *device_open(struct origin_side *side, const struct config_device 
  */
 bool device_is_taken(struct origin_side *side, const struct config_device *row, const void *owner);
 
-/** Its line ends in @p lifetime_ms unless this is called again: a registration over UDP. */
+/**
+ * Its line ends in @p lifetime_ms, milliseconds from now, unless this is called again: a
+ * registration over UDP. Cannot fail.
+ */
 void device_hold(struct origin_side *side, struct device *device, uint32_t lifetime_ms);
 
 /** Its line ends now, for @p why, static: the owner is told by end(). Takes one without a line. */
@@ -173,7 +176,8 @@ bool device_take(struct origin_side *side, struct device *device, const struct m
 void device_on_error(struct origin_side *side, const struct device *device, int error,
                      struct bytes quoted);
 
-/** So many more requests of this worker wait for it to come back; fewer as 0u - count. */
+/** So many more requests of this worker wait for it to come back; fewer as 0u - count. Cannot fail.
+ */
 void device_add_waiting(struct origin_side *side, const struct address *address, uint32_t count);
 
 /** Whether an answer is awaited over its line, notifications aside. */
@@ -182,7 +186,7 @@ bool device_is_asked(const struct device *device);
 /** How many observations there are over its line. */
 uint32_t device_count_observed(const struct device *device);
 
-/** The configuration has changed: devices that it has no more have no line any more. */
+/** The configuration has changed: devices that it has no more lose their line. Cannot fail. */
 void device_set_config(struct origin_side *side);
 
 /** Whether the device of @p row, which is borrowed, has a session. */

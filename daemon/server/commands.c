@@ -288,10 +288,8 @@ static void run_reload(struct control_client *client, const struct control_reque
     (void)request;
     if (server->is_ending) {
         control_end(client, "draining");
-    } else if (server_reload(server)) {
-        control_end(client, NULL);
     } else {
-        control_end(client, server->reload_error);
+        control_end(client, server_reload(server) ? NULL : server->reload_error);
     }
 }
 
@@ -338,14 +336,12 @@ static void run_undrain(struct control_client *client, const struct control_requ
     (void)request;
     if (server->is_ending) {
         control_end(client, CANNOT_STAY);
-        return;
-    }
-    if (server->giving.is_on) {
+    } else if (server->giving.is_on) {
         control_end(client, "sessions are being given to another replica");
-        return;
+    } else {
+        int error = server->is_draining ? server_pause(server, false) : 0;
+        control_end(client, error == 0 ? NULL : strerror(-error));
     }
-    int error = server->is_draining ? server_pause(server, false) : 0;
-    control_end(client, error == 0 ? NULL : strerror(-error));
 }
 
 /* ---- what the workers know ---- */
@@ -354,16 +350,14 @@ static void run_undrain(struct control_client *client, const struct control_requ
 static void list_for(struct control_client *client, inspect_fn *run, const char *argument,
                      const char *limit)
 {
-    const struct control_listing listing = {.run = run, .argument = argument, .limit = limit};
-
-    control_list(client, &listing);
+    control_list(client,
+                 &(const struct control_listing){.run = run, .argument = argument, .limit = limit});
 }
 
 static void run_sessions(struct control_client *client, const struct control_request *request)
 {
     const struct config *config = server_config(client->server);
     char limit[96];
-
     (void)request;
     (void)snprintf(limit, sizeof(limit), "%u clients on UDP and DTLS, %u closed ones",
                    config->limits_clients, CLOSED_MAX);

@@ -8,10 +8,13 @@ import socket
 from coap_wire import PATIENCE_S
 
 
-def connect(place):
-    """To a path, or to (host, port)."""
+def connect(place, is_narrow=False):
+    """To a path, or to (host, port). A narrow connection has little room in the kernel, either way."""
     sock = socket.socket(socket.AF_UNIX if isinstance(place, str) else socket.AF_INET)
     sock.settimeout(PATIENCE_S)
+    if is_narrow:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, 536)
     sock.connect(place)
     return sock
 
@@ -59,8 +62,8 @@ def http(place, path, method="GET", more="", host="localhost"):
 class Events:
     """A stream of events, as a browser reads it: (name, object) one after the other."""
 
-    def __init__(self, place, path):
-        self.sock = connect(place)
+    def __init__(self, place, path, is_narrow=False):
+        self.sock = connect(place, is_narrow)
         self.sock.sendall(("GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n" % path).encode())
         self.data = b""
         while b"\r\n\r\n" not in self.data:

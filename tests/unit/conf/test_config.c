@@ -609,9 +609,9 @@ static void test_reload_keeps_what_only_a_start_can_change(void **state)
                                        "[listen]\nbuffer-bytes = 1MiB\n"
                                        "[stream]\nweb-pages = yes\nidle-timeout = 7min\n"
                                        "[tls]\nsessions = 7\n"
-                                       "[cluster]\npeers = 1=127.0.0.1:1 2=127.0.0.1:2\n");
+                                       "[cluster]\npeers = 1=127.0.0.1:1\npeers = 2=127.0.0.1:2\n");
     struct config *fresh = load_good("[admin]\nsocket = /run/b\nlisten = http://127.0.0.1:1\n"
-                                     "[cluster]\npeers = 1=127.0.0.1:1 3=127.0.0.1:2\n"
+                                     "[cluster]\npeers = 1=127.0.0.1:1\npeers = 3=127.0.0.1:2\n"
                                      "[log]\nfile = /tmp/log\n");
     char noted[200] = "";
     FILE *notes = fmemopen(noted, sizeof(noted), "w");
