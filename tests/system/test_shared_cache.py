@@ -709,7 +709,7 @@ def test_a_hostile_server(speak, error, start, origin):
     """Issue 20, item 1: whatever it says, requests are answered, and the proxy goes on."""
     hostile = Hostile(speak)
     try:
-        proxy = start(hostile.uri, is_up=False, timeout="100ms")
+        proxy = start(hostile.uri, "--set", "proxy.drain-timeout=100ms", is_up=False, timeout="100ms")
         proxy.wait_for_line(r"^shared_cache_down\b.*error=.*(%s)" % error)
         assert "\x1b" not in proxy.text
         for number in range(5):
