@@ -121,7 +121,8 @@ uint32_t listen_forget(struct client_side *side);
  * Takes over what listen_hand_over() of another replica has written, whose clock runs @p shift_ms
  * behind: to the DTLS listener with the same port, or the only one.
  *
- * @param ret_taken,ret_left_out sessions
+ * @param ret_taken    sessions that are here now
+ * @param ret_left_out sessions that are gone, as there was no room or no credential for them
  * @return whether all of it could be read
  */
 bool listen_take_given(struct client_side *side, struct unpack *in, int64_t shift_ms,

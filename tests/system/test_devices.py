@@ -112,12 +112,16 @@ def test_a_capture_has_what_goes_to_a_device(proxy, control, tmp_path):
     with proxy.client() as client:
         assert ask(client, PUT, b"captured").code == 0x44
         assert ask(client).payload == b"captured"
+
+    def answers():
+        return [message for flags, _, message in packets(file)
+                if flags & 3 == 1 and message[1] == 0x45 and message.endswith(b"captured")]
+
+    wait_until(answers)  # the device's worker tells it by itself
     capture.end()
     sent = [message for flags, _, message in packets(file)
             if flags & 3 == 2 and message[1] == GET and b"\x85value" in message]
-    got = [message for flags, _, message in packets(file)
-           if flags & 3 == 1 and message[1] == 0x45 and message.endswith(b"captured")]
-    assert len(sent) == 1 and len(got) >= 1
+    assert len(sent) == 1 and len(answers()) >= 1
     assert b"coap://" not in sent[0]
     device.close()
 
