@@ -88,7 +88,7 @@ void redis_tls_free(struct redis_tls *tls)
 }
 
 /* The certificate has to have that name; an address is one of its addresses. */
-static bool expect_name(SSL *ssl, const char *name)
+static bool expect_name(SSL *ssl, char *name)
 {
     if (X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), name) == 1) {
         return true;
