@@ -90,7 +90,8 @@ static uint64_t peer_bytes(const struct config *config)
            PORT_FAMILIES * (uint64_t)config->limits_origin_ports * sizeof(struct port) +
            names * sizeof(struct name) + map_bytes(names) + book_bytes(names, names) +
            power_of_two(config->limits_addresses) * sizeof(struct source) +
-           power_of_two(config->limits_throttled) * sizeof(struct throttle);
+           power_of_two(config->limits_throttled) * sizeof(struct throttle) +
+           RELAY_TURNS * sizeof(struct queue_turn) + map_bytes(RELAY_TURNS);
 }
 
 static uint64_t observation_bytes(const struct config *config)
