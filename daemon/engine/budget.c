@@ -9,6 +9,7 @@
 #include "client/http_front.h"
 #include "coap/transport.h"
 #include "engine/engine.h"
+#include "origin/switchboard.h"
 
 #define KIB UINT64_C(1024)
 
@@ -91,7 +92,9 @@ static uint64_t peer_bytes(const struct config *config)
            names * sizeof(struct name) + map_bytes(names) + book_bytes(names, names) +
            power_of_two(config->limits_addresses) * sizeof(struct source) +
            power_of_two(config->limits_throttled) * sizeof(struct throttle) +
-           RELAY_TURNS * sizeof(struct queue_turn) + map_bytes(RELAY_TURNS);
+           RELAY_TURNS * sizeof(struct queue_turn) + map_bytes(RELAY_TURNS) +
+           sizeof(struct switchboard) + sizeof(struct switchboard_worker) +
+           map_bytes(SWITCHBOARD_NAMES);
 }
 
 static uint64_t observation_bytes(const struct config *config)

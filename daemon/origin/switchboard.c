@@ -5,15 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Buckets for devices, however many a reload may bring. */
-#define HOLDERS_EXPECTED 16384u
-
 /* --- the table ---------------------------------------------------------------- */
 
 int switchboard_new(unsigned workers, uint64_t seed, struct switchboard **ret_board)
 {
     struct switchboard *board = calloc(1, sizeof(*board) + workers * sizeof(board->each[0]));
-    if (board == NULL || hash_map_init(&board->holders, HOLDERS_EXPECTED, seed) != 0) {
+    if (board == NULL || hash_map_init(&board->holders, SWITCHBOARD_NAMES, seed) != 0) {
         free(board);
         return -ENOMEM;
     }

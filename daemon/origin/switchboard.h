@@ -22,6 +22,10 @@
 struct loop;
 struct origin_side;
 
+/* Devices that its map is made for. More only make it slower, and nothing looks there for a
+ * request. */
+#define SWITCHBOARD_NAMES 1024u
+
 /* Who has the session of one device. */
 struct line_holding {
     bool is_held;
