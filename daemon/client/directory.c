@@ -153,14 +153,14 @@ static void ask_for_links(const struct client_side *side, const struct message *
     ret_question->message.payload = (struct bytes){0};
 }
 
-bool directory_take(struct client_side *side, struct leg *leg, const struct message *message,
-                    const struct segments *query, struct bytes echo,
+bool directory_take(struct client_side *side, struct leg *leg,
+                    const struct directory_request *request,
                     struct directory_question *ret_question, struct problem *ret_problem)
 {
     const struct config *config = side->context.config;
     struct registration wish = {.lifetime_ms = 0};
     bool is_new;
-    if (message->code != CODE_POST) {
+    if (request->message->code != CODE_POST) {
         *ret_problem = (struct problem){.reason = REASON_local_method};
         return false;
     }
@@ -168,11 +168,11 @@ bool directory_take(struct client_side *side, struct leg *leg, const struct mess
         return directory_fail(ret_problem, REASON_registration_refused,
                               "registration: over UDP only");
     }
-    if (!echo_is_good(side, leg, echo)) {
+    if (!echo_is_good(side, leg, request->echo)) {
         *ret_problem = (struct problem){.reason = REASON_echo_required};
         return false;
     }
-    if (!read_query(query, &wish, ret_problem) || !read_ep(&wish, ret_problem) ||
+    if (!read_query(request->query, &wish, ret_problem) || !read_ep(&wish, ret_problem) ||
         !read_lt(config, &wish, ret_problem)) {
         return false;
     }
@@ -187,7 +187,7 @@ bool directory_take(struct client_side *side, struct leg *leg, const struct mess
         return false;
     }
     leg->registers = is_new ? LEG_REGISTERS_NEWLY : LEG_REGISTERS_AGAIN;
-    ask_for_links(side, message, row, ret_question);
+    ask_for_links(side, request->message, row, ret_question);
     return true;
 }
 

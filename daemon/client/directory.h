@@ -3,11 +3,11 @@
  * Devices without credentials that register over UDP, as at a resource directory (RFC 9176 section
  * 5.1, simple registration):
  *
- *     device --POST /.well-known/rd?ep=boiler&lt=3600--> proxy       4.01 with Echo, without state
- *     device --the same, with that Echo--------------->  proxy       directory_take()
- *     device <--GET /.well-known/core, Accept: 40------  proxy       unless the cache has its
- * answer device --2.05----------------------------------->  proxy       directory_done() device
- * <--2.04-----------------------------------  proxy
+ *     device --POST /.well-known/rd?ep=boiler&lt=3600--> proxy   4.01 with Echo, without state
+ *     device --the same, with that Echo----------------> proxy   directory_take()
+ *     device <--GET /.well-known/core, Accept: 40------- proxy   unless the cache has its answer
+ *     device --2.05------------------------------------> proxy   directory_done()
+ *     device <--2.04------------------------------------ proxy
  *
  * What it is asked is a request of its own for coap://NAME.ZONE/.well-known/core, so cache, window
  * and trace are those of every request; any answer shows that it is a CoAP server. The links are
@@ -31,16 +31,22 @@ struct directory_question {
     struct message message;
 };
 
+/* A request to register; borrowed. */
+struct directory_request {
+    const struct message *message;
+    const struct segments *query;
+    struct bytes echo; /* the Echo option; no data: none */
+};
+
 /**
- * A device registers, by @p message over @p leg with the Echo option @p echo (no data: none).
+ * A device registers, by @p request over @p leg.
  *
- * @param query of the request, borrowed.
- * @param ret_question what it is to be asked before it is answered; borrows from @p message.
+ * @param ret_question what it is to be asked before it is answered; borrows from the message.
  * @return false with @p ret_problem filled: REASON_echo_required; REASON_local_method;
  *         registration_invalid, _refused or _taken; REASON_proxy_busy. Nothing has changed then.
  */
-bool directory_take(struct client_side *side, struct leg *leg, const struct message *message,
-                    const struct segments *query, struct bytes echo,
+bool directory_take(struct client_side *side, struct leg *leg,
+                    const struct directory_request *request,
                     struct directory_question *ret_question, struct problem *ret_problem);
 
 /** The answer to a registration that has succeeded; static. */

@@ -538,8 +538,9 @@ static void register_device(struct client_side *side, struct incoming *incoming)
 {
     struct problem problem = {.reason = REASON_none};
     struct directory_question links;
-    if (!directory_take(side, incoming->leg, incoming->message, &incoming->target.query,
-                        incoming->options.echo, &links, &problem)) {
+    const struct directory_request request = {incoming->message, &incoming->target.query,
+                                              incoming->options.echo};
+    if (!directory_take(side, incoming->leg, &request, &links, &problem)) {
         if (problem.reason == REASON_echo_required) {
             turn_down(side, incoming, problem.reason, NULL);
         } else {

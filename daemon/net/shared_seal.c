@@ -99,15 +99,20 @@ static bool is_encrypted(const struct shared_keys *keys, enum shared_kind kind)
     return keys->has_secret && (kind == SHARED_PRIVATE_ENTRY || kind == SHARED_CHANGE);
 }
 
-/*
- * Encrypts or decrypts @p from to @p to, which may be the same, with the key of the salt.
- *
- * @param tag written, or compared
- */
-static bool crypt_sealed(const struct shared_keys *keys, enum shared_kind kind, const uint8_t *name,
-                         bool encrypts, const uint8_t *salt, uint8_t *tag, struct bytes from,
-                         uint8_t *to)
+/* What belongs to an encrypted text. */
+struct sealing {
+    enum shared_kind kind;
+    const uint8_t *name; /* NULL: none */
+    const uint8_t *salt;
+    uint8_t *tag; /* written, or compared */
+};
+
+/* Encrypts or decrypts @p from to @p to, which may be the same, with the key of the salt. */
+static bool crypt_sealed(const struct shared_keys *keys, const struct sealing *with, bool encrypts,
+                         struct bytes from, uint8_t *to)
 {
+    enum shared_kind kind = with->kind;
+    const uint8_t *name = with->name;
     static const uint8_t nonce[12]; /* no key is used twice */
     const uint8_t marks[2] = {VERSION_SEALED, (uint8_t)kind};
     EVP_CIPHER_CTX *cipher = keys->cipher;
@@ -116,16 +121,16 @@ static bool crypt_sealed(const struct shared_keys *keys, enum shared_kind kind, 
 
     bool is_good =
         cipher != NULL && from.len <= INT_MAX &&
-        mac_of(keys->macs[kind], NULL, (struct bytes){salt, SHARED_SALT_LEN}, key) &&
+        mac_of(keys->macs[kind], NULL, (struct bytes){with->salt, SHARED_SALT_LEN}, key) &&
         EVP_CipherInit_ex(cipher, NULL, NULL, key, nonce, encrypts) == 1 &&
         (encrypts ||
-         EVP_CIPHER_CTX_ctrl(cipher, EVP_CTRL_AEAD_SET_TAG, (int)SHARED_TAG_LEN, tag) == 1) &&
+         EVP_CIPHER_CTX_ctrl(cipher, EVP_CTRL_AEAD_SET_TAG, (int)SHARED_TAG_LEN, with->tag) == 1) &&
         EVP_CipherUpdate(cipher, NULL, &len, marks, (int)sizeof marks) == 1 &&
         (name == NULL || EVP_CipherUpdate(cipher, NULL, &len, name, (int)SHARED_NAME_LEN) == 1) &&
         EVP_CipherUpdate(cipher, to, &len, from.data, (int)from.len) == 1 &&
         EVP_CipherFinal_ex(cipher, to + from.len, &len) == 1 &&
         (!encrypts ||
-         EVP_CIPHER_CTX_ctrl(cipher, EVP_CTRL_AEAD_GET_TAG, (int)SHARED_TAG_LEN, tag) == 1);
+         EVP_CIPHER_CTX_ctrl(cipher, EVP_CTRL_AEAD_GET_TAG, (int)SHARED_TAG_LEN, with->tag) == 1);
     OPENSSL_cleanse(key, sizeof key);
     if (!is_good) {
         ERR_clear_error();
@@ -166,8 +171,8 @@ bool shared_seal(const struct shared_keys *keys, enum shared_kind kind, const ui
         return mac_of(keys->macs[kind], name, (struct bytes){body, len - head}, at + 1);
     }
     return RAND_bytes(salt, (int)SHARED_SALT_LEN) == 1 &&
-           crypt_sealed(keys, kind, name, true, salt, salt + SHARED_SALT_LEN,
-                        (struct bytes){body, len - head}, body);
+           crypt_sealed(keys, &(const struct sealing){kind, name, salt, salt + SHARED_SALT_LEN},
+                        true, (struct bytes){body, len - head}, body);
 }
 
 bool shared_unseal(const struct shared_keys *keys, enum shared_kind kind, const uint8_t *name,
@@ -192,5 +197,6 @@ bool shared_unseal(const struct shared_keys *keys, enum shared_kind kind, const 
     memcpy(tag, sealed.data + 1 + SHARED_SALT_LEN, SHARED_TAG_LEN);
     *ret_body = (struct bytes){room.at, body.len};
     return body.len <= room.bytes &&
-           crypt_sealed(keys, kind, name, false, sealed.data + 1, tag, body, room.at);
+           crypt_sealed(keys, &(const struct sealing){kind, name, sealed.data + 1, tag}, false,
+                        body, room.at);
 }
