@@ -138,7 +138,7 @@ bool redis_link_send(struct redis_link *link, redis_reply_fn on_reply, uint32_t 
         redis_link_fail(link, "too many commands without a reply");
         return false;
     }
-    int len = redisFormatCommandArgv(&text, words->count, words->at, words->len);
+    long long len = redisFormatCommandArgv(&text, words->count, words->at, words->len);
     bool is_good = len > 0 && bufferevent_write(link->bev, text, (size_t)len) == 0;
     if (len > 0) {
         redisFreeCommand(text);
