@@ -515,7 +515,7 @@ static void read_tokens(struct token_reader *reader, FILE *file)
     }
 }
 
-static void loader_check_tokens(struct loader *loader)
+static void check_tokens(struct loader *loader)
 {
     struct config *config = loader->config;
     struct token_reader reader = {.loader = loader, .name = config->http_tokens_file};
@@ -544,28 +544,17 @@ static void loader_check_tokens(struct loader *loader)
 
 /* --- all of them --------------------------------------------------------------- */
 
-/*
- * In this order: a later function uses the results of earlier ones. Without memory a result may be
- * NULL, so no further function runs.
- */
-static void (*const checks[])(struct loader *loader) = {
-    check_listeners,      check_token,
-    check_name,           check_zones,
-    check_servers,        check_tls,
-    check_admin,          check_log,
-    check_http,           loader_check_tokens,
-    loader_check_cluster, loader_check_shared,
-    named_inherit,        loader_check_schemes,
-    loader_check_routes,  loader_check_upstreams,
-    loader_check_devices, loader_check_access,
-    loader_check_media,   loader_check_names,
-    loader_check_publish, loader_check_faults,
-    named_freeze,
+static void (*const rules[])(struct loader *loader) = {
+#define RULE(function) function,
+#define SHARED(function) function,
+#include "conf/rules.def"
+#undef RULE
+#undef SHARED
 };
 
 void loader_check(struct loader *loader)
 {
-    for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]) && !loader->no_memory; i++) {
-        checks[i](loader);
+    for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]) && !loader->no_memory; i++) {
+        rules[i](loader);
     }
 }

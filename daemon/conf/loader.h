@@ -164,18 +164,6 @@ void named_error(struct loader *loader, enum config_named kind, const struct nam
                  const struct place *place, const char *key, const char *format, ...)
     __attribute__((format(printf, 6, 7)));
 
-/**
- * Copies the value of the plain section of the same kind to keys that a named section does not set:
- * from [upstream] to [upstream NAME].
- */
-void named_inherit(struct loader *loader);
-
-/**
- * Copies the drafts of all kinds except SCHEME into the snapshot, in file order. Without memory
- * sets loader->no_memory.
- */
-void named_freeze(struct loader *loader);
-
 struct target_pattern;
 
 /**
@@ -189,19 +177,20 @@ const struct target_pattern *named_patterns(struct loader *loader, enum config_n
                                             const struct config_list *list, bool is_needed,
                                             size_t *ret_count);
 
-/**
- * The rules between keys, in check.c, scheme.c, route.c and access.c. Each reports errors, and
- * fills the derived parts of the snapshot in its arena.
- */
-void loader_check(struct loader *loader);
-void loader_check_schemes(struct loader *loader);
-void loader_check_routes(struct loader *loader);
+/* check.c */
 
 /**
- * Reports errors in the patterns of [upstream NAME], and missing keys of [upstream] and [upstream
- * NAME]. The patterns are in the snapshot's arena.
+ * The rules between keys, in the order of rules.def, until one has set loader->no_memory. Each
+ * reports errors, and fills the derived parts of the snapshot in its arena.
  */
-void loader_check_upstreams(struct loader *loader);
+void loader_check(struct loader *loader);
+
+/* A rule that is in a file of its own; rules.def says of what. */
+#define RULE(function)
+#define SHARED(function) void function(struct loader *loader);
+#include "conf/rules.def"
+#undef RULE
+#undef SHARED
 
 struct cri;
 struct cri_list;
@@ -229,34 +218,12 @@ const char *loader_target_of(struct loader *loader, const struct cri *cri,
 /** The labels of a host name, joined, in the snapshot's arena; NULL if no resolver takes it. */
 const char *loader_join_labels(struct loader *loader, const struct cri_list *labels);
 
-/**
- * Checks [publish NAME], after the schemes, and proxy.names; what they become is in the snapshot's
- * arena.
- */
-void loader_check_publish(struct loader *loader);
-void loader_check_names(struct loader *loader);
-
-/** Checks devices.zone and [device NAME]; the sorted tables are in the snapshot's arena. */
-void loader_check_devices(struct loader *loader);
-
 /** Whether @p name is good for a [device NAME]; converted to lower case in place. */
 bool loader_take_device_name(char *name);
-
-/** Reads cluster.secret-file; its bytes are in the snapshot's arena. */
-void loader_check_cluster(struct loader *loader);
-
-/** Checks cache.shared and its keys, and reads the password into the snapshot's arena. */
-void loader_check_shared(struct loader *loader);
 
 /** Where the key of options.def was set. Static, or borrowed from @p loader. */
 const struct place *check_place_of(const struct loader *loader, const char *section,
                                    const char *key);
-
-/** Checks [media N]; the rows are in the snapshot's arena. */
-void loader_check_media(struct loader *loader);
-
-/** Checks [fault NAME], after the schemes; what they become is in the snapshot's arena. */
-void loader_check_faults(struct loader *loader);
 
 struct address_prefix;
 
@@ -269,8 +236,5 @@ struct address_prefix;
 size_t loader_take_ranges(struct loader *loader, enum config_named kind,
                           const struct named_draft *draft, const char *key,
                           const struct config_list *list, const struct address_prefix **ret_ranges);
-
-/** Compiles [access NAME], [limit NAME] and [policy] into the snapshot's arena; reports errors. */
-void loader_check_access(struct loader *loader);
 
 #endif
