@@ -11,12 +11,14 @@
  * holds a reference to its recording, so that an observation goes on when the configuration that
  * it came from has gone.
  */
+#include "base/account.h"
 #include "coap/block.h"
 #include "coap/observe.h"
 #include "coap/option.h"
 #include "conf/recording.h"
 #include "origin/side.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,8 +60,9 @@ struct replay_run {
 };
 
 struct upload {
-    uint64_t key; /* of what belongs together; 0: free */
-    uint64_t used;
+    uint64_t key;           /* of what belongs together; 0: free */
+    uint64_t used_ms;       /* when its last block came */
+    struct holding holding; /* of its client, while it is not free */
     uint8_t *data;
     size_t len, capacity;
 };
@@ -68,13 +71,21 @@ struct replays {
     struct list runs;
     struct played *played;
     struct upload uploads[UPLOADS_MAX];
-    uint64_t upload_clock;
+    struct account_book book; /* which source has how many of them */
+    uint64_t seed;            /* of their keys */
 };
 
 static struct replays *replays_of(struct origin_side *side)
 {
-    if (side->replays == NULL) {
-        side->replays = calloc(1, sizeof(*side->replays));
+    struct replays *made = side->replays == NULL ? calloc(1, sizeof(*made)) : NULL;
+    if (made != NULL) {
+        made->seed = entropy_u64(&side->context.entropy);
+        if (account_book_init(&made->book, UPLOADS_MAX, UPLOADS_MAX, ACCOUNT_IPV6_BITS,
+                              made->seed) == 0) {
+            side->replays = made;
+        } else {
+            free(made);
+        }
     }
     return side->replays;
 }
@@ -325,33 +336,55 @@ static void on_replay_due(void *context, struct timer *timer, uint64_t now_ms)
 
 /* --- requests in blocks ------------------------------------------------------- */
 
-static void upload_end(struct upload *upload)
+static void upload_end(struct replays *replays, struct upload *upload)
 {
+    account_discharge(&replays->book, &upload->holding);
     free(upload->data);
     *upload = (struct upload){0};
 }
 
-static uint64_t key_of_upload(const struct carrier_way *way, struct bytes key,
-                              const struct message *request)
+static uint64_t key_of_upload(const struct replays *replays, const struct carrier_way *way,
+                              struct bytes key, const struct message *request)
 {
     struct bytes tag = {0};
-    uint64_t hash = hash_bytes(key.data, key.len, address_hash(&way->source, request->code));
+    uint64_t hash = address_hash(&way->source, replays->seed ^ request->code);
     (void)option_find(request->options, OPTION_request_tag, &tag);
-    return hash_bytes(tag.data, tag.len, hash) | 1;
+    return hash_bytes(tag.data, tag.len, hash_bytes(key.data, key.len, hash)) | 1;
 }
 
-/* Of that key; or the one that is free, or was used longest ago. */
-static struct upload *find_upload(struct replays *replays, uint64_t key)
+/* Of that key, or NULL; what has waited for longer than block.keep-time is ended. */
+static struct upload *find_upload(struct replays *replays, uint64_t key, uint64_t oldest_ms)
 {
-    struct upload *found = &replays->uploads[0];
+    struct upload *found = NULL;
     for (size_t i = 0; i < UPLOADS_MAX; i++) {
         struct upload *at = &replays->uploads[i];
-        if (at->key == key) {
-            return at;
+        if (at->key != 0 && at->used_ms < oldest_ms) {
+            upload_end(replays, at);
         }
-        found = at->used < found->used ? at : found;
+        found = at->key == key ? at : found;
     }
     return found;
+}
+
+/* A free one: where there is none, that source gives way which has most. */
+static struct upload *begin_upload(struct replays *replays, uint64_t key,
+                                   const struct address *source)
+{
+    bool is_owed;
+    struct upload *upload = NULL;
+    for (size_t i = 0; i < UPLOADS_MAX && upload == NULL; i++) {
+        upload = replays->uploads[i].key == 0 ? &replays->uploads[i] : NULL;
+    }
+    if (upload == NULL) {
+        struct holding *holding = account_yield(&replays->book, source, 1, &is_owed);
+        assert(holding != NULL); /* all of them are held */
+        account_note_displaced(holding);
+        upload = HASH_ENTRY(holding, struct upload, holding);
+        upload_end(replays, upload);
+    }
+    upload->key = key;
+    account_charge(&replays->book, &upload->holding, source, 1);
+    return upload;
 }
 
 /* @return CODE_EMPTY, or the code to answer with */
@@ -382,23 +415,30 @@ static uint8_t append_block(struct upload *upload, struct bytes payload)
  * @param ret_upload has the whole body where CODE_EMPTY is returned; to be ended then.
  * @return CODE_EMPTY, or the code to answer with: 2.31, or an error.
  */
-static uint8_t take_block(struct replays *replays, uint64_t key, const struct message *request,
-                          struct bytes value, struct upload **ret_upload)
+static uint8_t take_block(struct origin_side *side, const struct carrier_way *way, uint64_t key,
+                          const struct message *request, struct bytes value,
+                          struct upload **ret_upload)
 {
+    struct replays *replays = side->replays;
     const struct block block = block_of(value);
-    struct upload *upload = find_upload(replays, key);
+    uint64_t now_ms = context_now_ms(&side->context);
+    uint64_t keep_ms = side->context.config->block_keep_time;
+    struct upload *upload = find_upload(replays, key, now_ms > keep_ms ? now_ms - keep_ms : 0);
     if (block.num == 0) {
-        upload_end(upload);
-        upload->key = key;
+        if (upload != NULL) {
+            upload_end(replays, upload);
+        }
+        upload = begin_upload(replays, key, &way->source);
     }
-    if (upload->key != key || block_offset(&block) != upload->len ||
+    if (upload == NULL || block_offset(&block) != upload->len ||
         !block_fits_payload(&block, request->payload.len)) {
         return CODE(4, 8);
     }
-    upload->used = ++replays->upload_clock;
+    upload->used_ms = now_ms;
+    account_touch(&replays->book, &upload->holding);
     uint8_t code = append_block(upload, request->payload);
     if (code != CODE_EMPTY) {
-        upload_end(upload);
+        upload_end(replays, upload);
         return code;
     }
     *ret_upload = upload;
@@ -460,8 +500,8 @@ static enum reason plan_run(struct origin_side *side, struct replay_run *run,
     struct upload *upload = NULL;
     struct bytes block1;
     if (option_find(request->options, OPTION_block1, &block1)) {
-        uint64_t upload_key = key_of_upload(way, question.key, request);
-        run->own_code = take_block(replays, upload_key, request, block1, &upload);
+        uint64_t upload_key = key_of_upload(replays, way, question.key, request);
+        run->own_code = take_block(side, way, upload_key, request, block1, &upload);
         if (run->own_code != CODE_EMPTY) {
             return REASON_none;
         }
@@ -469,7 +509,7 @@ static enum reason plan_run(struct origin_side *side, struct replay_run *run,
     }
     const struct recording_request *found = recording_find(run->recording, &question);
     if (upload != NULL) {
-        upload_end(upload);
+        upload_end(replays, upload);
     }
     struct played *played = found == NULL ? NULL : find_played(replays, run->recording);
     if (played == NULL) {
@@ -563,8 +603,9 @@ static void carrier_recording_free(struct origin_side *side)
     }
     forget_played(replays);
     for (size_t i = 0; i < UPLOADS_MAX; i++) {
-        upload_end(&replays->uploads[i]);
+        upload_end(replays, &replays->uploads[i]);
     }
+    account_book_clear(&replays->book);
     free(replays);
     side->replays = NULL;
 }
