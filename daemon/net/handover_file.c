@@ -10,6 +10,7 @@
 #include <openssl/params.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -217,6 +218,10 @@ bool handover_file_take(int fd, struct pack *ret_whole, struct unpack *ret_body,
                         enum handover_refusal *ret_why)
 {
     size_t len = 0;
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+        *ret_why = HANDOVER_REFUSAL_in_use;
+        return false;
+    }
     uint8_t *whole = read_handover_file(fd, &len);
 
     /* Before anything that is in it can be used. */

@@ -10,7 +10,8 @@
  *  - Whoever writes one has stopped sealing before, and seals nothing afterwards unless it has
  *    destroyed it with handover_file_destroy().
  *  - Whoever takes one gets a copy only after the file was overwritten, and starts sealing later.
- *    handover_file_take() destroys also what it refuses.
+ *    handover_file_take() destroys also what it refuses, and of two processes that have the file
+ *    open one gets it: it is locked (flock(2)) from before it is read until it is closed.
  *  - After a crash there is none, or one whose writer seals no more.
  *
  * A hand-over file is refused that is damaged (its MAC), of another version of the format, of
@@ -51,7 +52,8 @@ int handover_file_write(int fd, const struct pack *body);
 int handover_file_destroy(int fd);
 
 /**
- * Reads, checks and destroys what is in @p fd, which stays open.
+ * Reads, checks and destroys what is in @p fd, which stays open, and locked. Where another process
+ * has locked it, nothing is read or destroyed.
  *
  * @param ret_whole the caller's, zeroed before: all that was in the file; pack_clear() wipes it
  * @param ret_body  what was written, in @p ret_whole, whose it is

@@ -139,7 +139,11 @@ static int find_file(struct handover *handover)
         (void)close(fd);
         return -1;
     }
-    (void)unlink(path);
+    if (unlink(path) != 0) { /* another process has been quicker, or cannot be kept from it */
+        refuse_handover(handover, HANDOVER_REFUSAL_in_use);
+        (void)close(fd);
+        return -1;
+    }
     return fd;
 }
 

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -80,6 +81,31 @@ static void test_what_was_written_is_taken_once(void **state)
     pack_clear(&body);
     assert_int_equal(size_of(fd), 0);
     assert_refused(fd, HANDOVER_REFUSAL_empty);
+}
+
+/* Two programs that were started at once, each with the file open. */
+static void test_one_of_two_processes_gets_it(void **state)
+{
+    struct pack body = {0};
+    struct unpack in = {0};
+    enum handover_refusal why = HANDOVER_REFUSAL_COUNT;
+    char path[64];
+    int fd = written();
+    off_t size = size_of(fd);
+    (void)state;
+
+    (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    int other = open(path, O_RDWR | O_CLOEXEC);
+    assert_true(other >= 0);
+    assert_int_equal(flock(other, LOCK_EX | LOCK_NB), 0); /* it has begun */
+    assert_false(handover_file_take(fd, &body, &in, &why));
+    assert_int_equal(why, HANDOVER_REFUSAL_in_use);
+    assert_null(body.data);
+    assert_int_equal(size_of(fd), size); /* which is the other's to read */
+    assert_int_equal(close(other), 0);
+    assert_true(handover_file_take(fd, &body, &in, &why));
+    pack_clear(&body);
+    assert_int_equal(close(fd), 0);
 }
 
 static void test_any_damage_is_noticed(void **state)
@@ -250,6 +276,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_was_written_is_taken_once),
+        cmocka_unit_test(test_one_of_two_processes_gets_it),
         cmocka_unit_test(test_any_damage_is_noticed),
         cmocka_unit_test(test_of_another_version),
         cmocka_unit_test(test_of_another_user_or_start),
