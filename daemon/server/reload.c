@@ -164,11 +164,11 @@ static int load_keyring(struct config *config, struct keyring **ret_keyring,
     for (size_t i = 0; i < config->secret_files.count; i++) {
         credentials_check_secrecy(config->secret_files.items[i]);
     }
-    if (config->cluster_secret_len > 0) {
-        credentials_check_secrecy(config->cluster_secret_file);
-    }
-    if (config->shared.password != NULL) {
-        credentials_check_secrecy(config->cache_shared_password_file);
+    /* Files that hold no credentials of a listener or an origin server; "" where there is none. */
+    const char *const others[] = {config->cluster_secret_file, config->cache_shared_password_file,
+                                  config->cache_shared_key, config->http_tokens_file};
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        credentials_check_secrecy(others[i]);
     }
     *ret_keyring = keyring_load(config, why, RELOAD_ERROR_MAX);
     if (*ret_keyring == NULL) {

@@ -69,6 +69,23 @@ def test_a_key_in_a_configuration_that_others_may_read(tmp_path, mode, is_said):
     assert ("key_file_open_to_others level=warning file=%s" % path in done.stderr) == is_said
 
 
+@pytest.mark.parametrize("words, key", [
+    (("cache.shared=redis://127.0.0.1",), "cache.shared-password-file"),
+    (("cache.shared=rediss://127.0.0.1", "cache.shared-certificate=/nowhere"), "cache.shared-key"),
+    ((), "http.tokens-file"), ((), "cluster.secret-file")])
+def test_other_secrets_that_others_may_read(tmp_path, words, key):
+    """SEC-25: files with a secret that is no credential of a listener or an origin server."""
+    file = tmp_path / "secret"
+    file.write_text("# %s\n" % ("x" * 40))
+    more = [word for one in (*words, "%s=%s" % (key, file)) for word in ("--set", one)]
+    for mode, is_said in ((0o640, False), (0o644, True)):
+        file.chmod(mode)
+        done = run_criproxyd("--check-config", *more)
+        assert done.returncode == 0, done.stderr
+        said = "key_file_open_to_others level=warning file=%s mode=644" % file
+        assert (said in done.stderr) == is_said, done.stderr
+
+
 class Server:
     """coap-server with OpenSSL: plain on `port`, secure on the next."""
 
