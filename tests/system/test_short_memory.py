@@ -5,7 +5,7 @@ What may come of it is a clean error, a refused connection, request or reload. W
 an end of the program, a leak, a wrong access, or a worker that serves no more. A phase is
 played again and again with another allocation failing; where it has many, a sample of them
 (the seed is printed). CRIPROXY_TEST_LONG=500 takes up to 500 of each phase; all are not to be
-waited for, as a reload alone has some 17,000.
+waited for, as a reload alone has some 44,000.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ import time
 import pytest
 
 from admin_wire import connect, http_place, read_all
-from coap_wire import CON, GET, PATIENCE_S, RST, Client, Message
+from coap_wire import CON, GET, PATIENCE_S, PUT, RST, Client, Message
 from processes import Proxy, program
 from short_memory import (FROM_MAIN, ShortMemory, assert_no_fault, can_fail_allocations,
                           sample)
@@ -32,6 +32,8 @@ MOST = int(os.environ.get("CRIPROXY_TEST_LONG", 18))
 
 SHORT_S = 5  # a client that is neither served nor closed by then may wait in vain
 TRIES = 6    # and does if it waits that long each time: a machine that is busy is so for a while
+
+BLOCK1 = 27
 
 IDENTITY, KEY = "sensor-1", b"sesame-sesame-sesame".hex()
 
@@ -57,7 +59,10 @@ def folder(tmp_path_factory):
         stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE_S, check=True)
     (path / "keys").write_text("%s:%s\n" % (IDENTITY, KEY))
     os.chmod(path / "keys", 0o600)
-    (path / "proxy.conf").write_text(CONFIGURATION.format(folder=path))
+    (path / "proxy.conf").write_text(CONFIGURATION.format(folder=path, identity=IDENTITY))
+    (path / "lab.recording").write_text(RECORDING)
+    (path / "secret").write_text("x" * 32)
+    os.chmod(path / "secret", 0o600)
     return path
 
 
@@ -103,6 +108,25 @@ transport = tcp
 [route parent]
 target = coap://*.parent.example
 via = coap://parent.example:5683
+[route replayed]
+target = coap://recorded.example
+via = recording:{folder}/lab.recording
+[lab]
+enabled = yes
+[fault late]
+target = coap://127.0.0.1/late
+delay = 1ms
+[devices]
+zone = devices.example
+[device sensor]
+identity = {identity}
+[publish thing]
+path = /thing
+target = coap://127.0.0.1/thing
+[media 65001]
+type = application/vnd.example
+[cluster]
+secret-file = {folder}/secret
 [access some]
 action = allow
 clients = 127.0.0.0/8
@@ -128,6 +152,13 @@ origins = 64
 clients = 64
 dedup-bytes = 64KiB
 """
+
+RECORDING = """> GET coap://recorded.example/x
+< 2.05 etag=01 "%s"
+
+> PUT coap://recorded.example/x "%s"
+< 2.04
+""" % ("x" * 200, "y" * 48)
 
 
 @pytest.fixture(scope="module")
@@ -242,6 +273,16 @@ def over_udp(life):
     ask_over_udp(life, life.target())
 
 
+def recorded(life):
+    """An answer out of a recording, and a body in blocks that is put together for it."""
+    target = Target("recorded.example", None, ("x",)).options("cri")
+    ask_over_udp(life, target)
+    with Client(life.proxy.address()) as client:
+        for number in range(3):
+            block1 = bytes([number << 4 | (8 if number < 2 else 0)])
+            client.ask(sorted([*target, (BLOCK1, block1)]), method=PUT, payload=b"y" * 16)
+
+
 def over_udp_for_a_name(life):
     """DNS servers refuse to be asked; that is an answer, too."""
     ask_over_udp(life, life.target(host="origin.example"))
@@ -324,11 +365,24 @@ def over_the_http_front(scheme, method="GET", fields="", end=b""):
     return play
 
 
-def over_control(command):
+def over_the_api(path):
+    """The interface of the page."""
+    def play(life):
+        with connect(life.http) as sock:
+            sock.settimeout(SHORT_S)
+            sock.sendall(b"GET /api/%s HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
+                         % path.encode())
+            read_all(sock)
+    return play
+
+
+def over_control(command, *arguments):
     def play(life):
         with connect(life.control) as sock:
             sock.settimeout(SHORT_S)
-            sock.sendall(json.dumps({"command": command}).encode() + b"\n")
+            request = {"command": command, **{"argument%d" % (i + 1): argument
+                                              for i, argument in enumerate(arguments)}}
+            sock.sendall(json.dumps(request).encode() + b"\n")
             data = b""
             while b'"end"' not in data:
                 more = sock.recv(65536)
@@ -351,8 +405,16 @@ PHASES = {
     **{scheme: over_a_stream(scheme)
        for scheme in ("coap+tcp", "coaps+tcp", "coap+ws", "coaps+ws")},
     **{"control " + word: over_control(word)
-       for word in ("status", "stats", "sessions", "origins", "upstreams", "explain", "help")},
+       for word in ("status", "stats", "fronts", "sessions", "origins", "listeners", "config", "upstreams",
+                    "devices", "exchanges", "sources", "busiest", "observations", "why", "explain",
+                    "version", "help")},
+    "control cache": over_control("cache", "lookup", "coap://*"),
+    "control fault": over_control("fault", "add", "lossy", "target=coap://nowhere.example", "loss=0.5"),
+    "control fault clear": over_control("fault", "clear", "lossy"),
+    "recorded": recorded,
     "http": over_http,
+    **{"api " + path: over_the_api(path)
+       for path in ("status", "sessions", "explain?argument=coap://192.0.2.1/x&client=192.0.2.7")},
     "http front": over_the_http_front("http", fields="\r\n"),
     "http front put": over_the_http_front(
         "http", "PUT", "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"),
