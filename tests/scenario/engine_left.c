@@ -177,7 +177,7 @@ static void name_requests(struct left *left, const struct request_table *table)
     struct engine_stage *engine = left->engine;
     const char *before = left->text;
     left->text = "";
-    for (uint32_t i = 0; i < table->free.capacity; i++) {
+    for (uint32_t i = 0; i < table->free.used; i++) {
         const struct request *request = &table->slots[i];
         if (request->is_used && !request->is_delivering) {
             const struct fetch *fetch = request->fetch;
@@ -191,7 +191,7 @@ static void name_requests(struct left *left, const struct request_table *table)
     name_table(left, before, "request");
     before = left->text;
     left->text = "";
-    for (uint32_t i = 0; i < table->free.capacity; i++) {
+    for (uint32_t i = 0; i < table->free.used; i++) {
         const struct request *request = &table->slots[i];
         if (request->is_used && request->is_delivering) {
             const uint8_t *datagram = request->datagram;
@@ -210,7 +210,7 @@ static void name_fetches(struct left *left, const struct fetch_table *table)
     struct engine_stage *engine = left->engine;
     const char *before = left->text;
     left->text = "";
-    for (uint32_t i = 0; i < table->free.capacity; i++) {
+    for (uint32_t i = 0; i < table->free.used; i++) {
         const struct fetch *fetch = &table->slots[i];
         if (fetch->state != FETCH_free && request_of_fetch(fetch) == NULL) {
             name_one(left, pool_format(&engine->pool, "(%s), waits for %s",
