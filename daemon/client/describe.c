@@ -97,10 +97,10 @@ static size_t describe_option(const struct option *option, char *text, size_t ca
     option_title(option->number, title, sizeof(title));
     size_t shown = option->value.len < VALUE_TEXT_MAX / 4 ? option->value.len : VALUE_TEXT_MAX / 4;
     int len;
-    if (option_kind(option->number) == OPTION_KIND_TEXT) {
+    if (option_kind(option->number) == OPTION_KIND_STRING) {
         escape_text(value, sizeof(value), (const char *)option->value.data, option->value.len);
         len = snprintf(text, capacity, "%s \"%s\"", title, value);
-    } else if (option_kind(option->number) == OPTION_KIND_NUMBER) {
+    } else if (option_kind(option->number) == OPTION_KIND_UINT) {
         media_title(option, value);
         len = snprintf(text, capacity, "%s %u%s", title, option_uint(option->value), value);
     } else {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "coap/option.h"
 
-#define OPTION_NUMBER_MAX 292
-
-static const struct option_row rows[OPTION_NUMBER_MAX + 1] = {
-#define OPTION(number, name, min, max, repeat_request, repeat_response, request, response)         \
+/* By number, up to the highest that a row has. */
+static const struct option_row rows[] = {
+#define OPTION(number, name, kind, min, max, repeat_request, repeat_response, request, response)   \
     [number] = {#name,                                                                             \
+                OPTION_KIND_##kind,                                                                \
                 number,                                                                            \
                 min,                                                                               \
                 max,                                                                               \
@@ -19,29 +19,12 @@ static const struct option_row rows[OPTION_NUMBER_MAX + 1] = {
 
 const struct option_row *option_row(uint16_t number)
 {
-    return number <= OPTION_NUMBER_MAX && rows[number].name != NULL ? &rows[number] : NULL;
+    bool is_known = number < sizeof(rows) / sizeof(rows[0]) && rows[number].name != NULL;
+    return is_known ? &rows[number] : NULL;
 }
 
 enum option_kind option_kind(uint16_t number)
 {
-    switch (number) {
-    case OPTION_uri_host:
-    case OPTION_uri_path:
-    case OPTION_uri_query:
-    case OPTION_location_path:
-    case OPTION_location_query:
-    case OPTION_proxy_uri:
-    case OPTION_proxy_scheme:
-        return OPTION_KIND_TEXT;
-    case OPTION_uri_port:
-    case OPTION_content_format:
-    case OPTION_accept:
-    case OPTION_max_age:
-    case OPTION_hop_limit:
-    case OPTION_observe:
-    case OPTION_proxy_scheme_number:
-        return OPTION_KIND_NUMBER;
-    default:
-        return OPTION_KIND_HEX;
-    }
+    const struct option_row *row = option_row(number);
+    return row != NULL ? row->kind : OPTION_KIND_OPAQUE;
 }

@@ -7,10 +7,20 @@
 
 /* Option numbers, as OPTION_uri_host. */
 enum {
-#define OPTION(number, name, min, max, repeat_request, repeat_response, request, response)         \
+#define OPTION(number, name, kind, min, max, repeat_request, repeat_response, request, response)   \
     OPTION_##name = (number),
 #include "coap/options.def"
 #undef OPTION
+};
+
+/* What a value is, and so how people read and write it; options.def says more. */
+enum option_kind {
+    OPTION_KIND_OPAQUE,
+    OPTION_KIND_UINT,
+    OPTION_KIND_STRING,
+    OPTION_KIND_EMPTY,
+    OPTION_KIND_BLOCK,
+    OPTION_KIND_CRI,
 };
 
 enum option_use {
@@ -23,6 +33,7 @@ enum option_use {
 
 struct option_row {
     const char *name;
+    enum option_kind kind;
     uint16_t number, len_min, len_max;
     bool repeats_in_request, repeats_in_response;
     enum option_use in_request, in_response;
@@ -31,14 +42,7 @@ struct option_row {
 /** The row of @p number, or NULL for an option that is not known. */
 const struct option_row *option_row(uint16_t number);
 
-/* How people read and write a value. */
-enum option_kind {
-    OPTION_KIND_HEX,
-    OPTION_KIND_NUMBER,
-    OPTION_KIND_TEXT,
-};
-
-/** Of any option; those that are not known have bytes. */
+/** What its values are; those of options that are not known are opaque. */
 enum option_kind option_kind(uint16_t number);
 
 /* RFC 7252 section 5.4.6. */

@@ -165,7 +165,8 @@ static bool is_option_name(struct bytes name, const char *row)
 static bool find_option(struct bytes name, uint16_t *ret_number)
 {
     static const uint16_t numbers[] = {
-#define OPTION(number, name, min, max, repeat_request, repeat_response, request, response) number,
+#define OPTION(number, name, kind, min, max, repeat_request, repeat_response, request, response)   \
+    number,
 #include "coap/options.def"
 #undef OPTION
     };
@@ -188,11 +189,11 @@ static bool find_option(struct bytes name, uint16_t *ret_number)
 
 static const char *parse_value(struct bytes text, bool is_by_number, struct option_word *option)
 {
-    enum option_kind kind = is_by_number ? OPTION_KIND_HEX : option_kind(option->number);
-    if (kind == OPTION_KIND_NUMBER) {
+    enum option_kind kind = is_by_number ? OPTION_KIND_OPAQUE : option_kind(option->number);
+    if (kind == OPTION_KIND_UINT) {
         return word_parse_number(text, option);
     }
-    if (kind == OPTION_KIND_HEX) {
+    if (kind != OPTION_KIND_STRING) {
         return word_parse_hex(text, option->value, sizeof(option->value), &option->len);
     }
     if (text.len > 0 && text.data[0] == '"') {
@@ -281,7 +282,7 @@ size_t option_word_format(const struct option *option, char *text, size_t capaci
         text[i] = text[i] == '_' ? '-' : text[i];
     }
     size_t at = (size_t)len;
-    if (kind == OPTION_KIND_NUMBER) {
+    if (kind == OPTION_KIND_UINT) {
         return at + (size_t)snprintf(text + at, capacity - at, "=%u",
                                      (unsigned)option_uint(option->value));
     }
@@ -289,7 +290,7 @@ size_t option_word_format(const struct option *option, char *text, size_t capaci
         return at;
     }
     text[at++] = '=';
-    if (kind == OPTION_KIND_TEXT) {
+    if (kind == OPTION_KIND_STRING) {
         return at + put_quoted(text + at, option->value);
     }
     put_hex_digits(text + at, option->value);

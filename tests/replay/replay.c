@@ -41,7 +41,9 @@ static bool has_setting(const char *const *settings, const char *prefix)
     return false;
 }
 
-static struct config *load(const char *const *settings)
+/* @return 0, or as config_load() */
+static int load_over(const char *const *settings, struct config_errors *ret_errors,
+                     struct config **ret_config)
 {
     const char *sets[SETTINGS_MAX] = {"proxy.hop-limit=no", "log.access=off", "cache.max-bytes=0",
                                       "cache.coalesce=no", "policy.require-secure-leg=no"};
@@ -54,17 +56,35 @@ static struct config *load(const char *const *settings)
         sets[source.set_count++] = "policy.ports=any";
         sets[source.set_count++] = "policy.own-host=yes";
     }
-    struct config_errors errors;
-    struct config *config;
     for (; settings != NULL && *settings != NULL; settings++) {
         assert_true(source.set_count < SETTINGS_MAX);
         sets[source.set_count++] = *settings;
     }
-    if (config_load(&source, &errors, &config) != 0) {
+    return config_load(&source, ret_errors, ret_config);
+}
+
+static struct config *load(const char *const *settings)
+{
+    struct config_errors errors;
+    struct config *config;
+    if (load_over(settings, &errors, &config) != 0) {
         config_errors_print(&errors, "", stderr);
         fail();
     }
     return config;
+}
+
+const char *replay_settings_fault(const char *const *settings)
+{
+    static struct config_errors errors;
+    static const char source[] = "--set: ";
+    struct config *config;
+    if (load_over(settings, &errors, &config) == 0) {
+        config_free(config);
+        return NULL;
+    }
+    const char *text = errors.count > 0 ? errors.text[0] : "no memory for these settings";
+    return strncmp(text, source, sizeof(source) - 1) == 0 ? text + sizeof(source) - 1 : text;
 }
 
 static void load_keys(struct config *config)

@@ -50,6 +50,13 @@ struct replay {
  */
 void replay_start(struct replay *replay, const char *const *settings);
 
+/**
+ * Whether a proxy can be started with @p settings, as for replay_start(), or take them over.
+ *
+ * @return NULL, or the first thing that is wrong: static, until the next call.
+ */
+const char *replay_settings_fault(const char *const *settings);
+
 /** The same with so many workers, as threads have them: each has its turn after the other. */
 void replay_start_workers(struct replay *replay, const char *const *settings, unsigned count);
 

@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DRAIN_S 200u /* more than any exchange takes */
 #define SECURE_PROXY "192.0.2.9:5684"
 
 /* The actors that are there without being declared, and those that are without an address. */
@@ -32,10 +31,37 @@ static struct address address_of_worker(unsigned number)
     return address;
 }
 
-static const char *stage_start(void *context, char *const *settings, size_t count)
+/* Which of the settings is wrong: the first that no more of them would make good. */
+static size_t setting_at_fault(const char **list, size_t count)
+{
+    while (count > 0) {
+        const char *setting = list[--count];
+        list[count] = NULL;
+        bool is_good = replay_settings_fault(list) == NULL;
+        list[count] = is_good ? setting : NULL;
+        if (is_good) {
+            break;
+        }
+    }
+    return count;
+}
+
+/* What is wrong with the settings of the engine. @param list ends with NULL; is changed then. */
+static const char *settings_fault(struct engine_stage *engine, const char **list, size_t *ret_at)
+{
+    const char *fault = replay_settings_fault(list);
+    if (fault != NULL) {
+        fault = pool_format(&engine->pool, "%s", fault);
+        *ret_at = setting_at_fault(list, engine->setting_count);
+    }
+    return fault;
+}
+
+static const char *stage_start(void *context, char *const *settings, size_t count, size_t *ret_at)
 {
     struct engine_stage *engine = context;
     const char *list[PLAY_SETTINGS_MAX + 1] = {NULL};
+    size_t places[PLAY_SETTINGS_MAX + 1] = {0}, at = 0; /* of those in the list */
     for (size_t i = 0; i < count; i++) {
         if (strcmp(settings[i], "passers") == 0) {
             engine->has_passers = true;
@@ -45,8 +71,14 @@ static const char *stage_start(void *context, char *const *settings, size_t coun
             engine->workers = (unsigned)strtoul(settings[i] + 8, NULL, 10);
             continue;
         }
+        places[engine->setting_count] = i;
         engine->settings[engine->setting_count] = settings[i];
         list[engine->setting_count++] = settings[i];
+    }
+    const char *fault = settings_fault(engine, list, &at);
+    if (fault != NULL) {
+        *ret_at = places[at];
+        return fault;
     }
     fake_net_interface("", 0);
     engine_session_begin();
@@ -75,6 +107,10 @@ static const char *stage_reload(void *context, char *const *settings, size_t cou
     }
     for (size_t i = is_afresh; i < count; i++) {
         list[before + i - is_afresh] = settings[i];
+    }
+    const char *fault = replay_settings_fault(list);
+    if (fault != NULL) {
+        return pool_format(&engine->pool, "%s", fault);
     }
     replay_reload(&engine->replay, list);
     return NULL;
@@ -194,6 +230,7 @@ static const char *stage_open(void *context, struct actor *actor)
     struct engine_stage *engine = context;
     struct endpoint *endpoint = pool_alloc(&engine->pool, sizeof(*endpoint));
     actor->end = endpoint;
+    endpoint->name = actor->name;
     endpoint->next = engine->endpoints;
     engine->endpoints = endpoint;
     endpoint->worker = actor->worker > 0 ? actor->worker : !actor->is_device ? 1 : engine->workers;
@@ -306,7 +343,7 @@ static void send_on_session(const struct endpoint *endpoint, struct wire_bytes b
 static bool is_zero(const struct play_peer *peer)
 {
     static const struct play_peer none;
-    return memcmp(peer, &none, sizeof(none)) == 0;
+    return memcmp(peer->raw, none.raw, sizeof(none.raw)) == 0;
 }
 
 static const char *stage_send(void *context, struct actor *actor, const struct play_peer *to,
@@ -353,6 +390,7 @@ static enum arrival take_datagram(struct endpoint *endpoint, unsigned long long 
     *ret_len = endpoint->last.len;
     memcpy(buffer, endpoint->last.data, endpoint->last.len);
     memcpy(ret_from->raw, &endpoint->last.from, sizeof(endpoint->last.from));
+    ret_from->at_ms = endpoint->last.at_ms;
     return ARRIVAL_MESSAGE;
 }
 
@@ -372,9 +410,11 @@ static enum arrival take_now(const struct actor *actor, uint8_t *buffer, size_t 
         return number != 0 ? ARRIVAL_MESSAGE : ARRIVAL_NOTHING;
     }
     if (endpoint->session != NULL) {
-        return fake_dtls_take(endpoint->session, buffer, capacity, ret_len) ? ARRIVAL_MESSAGE
-               : fake_dtls_is_open(endpoint->session)                       ? ARRIVAL_NOTHING
-                                                                            : ARRIVAL_CLOSED;
+        bool is_there = fake_dtls_take(endpoint->session, buffer, capacity, ret_len);
+        ret_from->at_ms = is_there ? fake_dtls_taken_ms(endpoint->session) : 0;
+        return is_there                               ? ARRIVAL_MESSAGE
+               : fake_dtls_is_open(endpoint->session) ? ARRIVAL_NOTHING
+                                                      : ARRIVAL_CLOSED;
     }
     *ret_len = fake_stream_take_message(endpoint->stream, buffer, capacity);
     return *ret_len > 0                              ? ARRIVAL_MESSAGE
@@ -446,88 +486,9 @@ void engine_stage_init(struct engine_stage *engine, struct stage *ret_stage)
     };
 }
 
-static bool is_address(const char *text, const struct address *address)
-{
-    struct address parsed;
-    return address_parse(text, strlen(text), 0, &parsed) && address_equal(&parsed, address);
-}
-
-/* The proxy has sent nothing to an address where no actor is, or was. */
-static void expect_no_strays(const struct engine_stage *engine)
-{
-    struct fake_datagram stray;
-    fake_net_run(0);
-    while (fake_net_take(&stray)) {
-        const struct endpoint *endpoint = engine->endpoints;
-        while (endpoint != NULL &&
-               !(endpoint->has_left && is_address(endpoint->address, &stray.to))) {
-            endpoint = endpoint->next;
-        }
-        if (endpoint != NULL) {
-            continue;
-        }
-        fail_msg("a datagram of %zu bytes to an address where nothing is", stray.len);
-    }
-}
-
-/* Clients acknowledge, servers answer 2.05 without Observe: whatever comes. */
-static void answer_all(struct engine_stage *engine)
-{
-    struct fake_datagram datagram;
-    for (struct endpoint *endpoint = engine->endpoints; endpoint != NULL;
-         endpoint = endpoint->next) {
-        while (endpoint->peer != NULL && fake_peer_take(endpoint->peer, &datagram)) {
-            bool is_con = datagram.len >= 4 && (datagram.data[0] >> 4 & 3) == 0;
-            bool is_request = is_con && datagram.data[1] != 0 && datagram.data[1] < 32;
-            if (is_con) {
-                fake_peer_reply(endpoint->peer, &datagram,
-                                is_request ? "6T 45 MID TOKEN" : "60 00 MID");
-            }
-        }
-    }
-}
-
-/* What is still observed is not left: the proxy ends it, as it does when it stops. */
-static void end_observations(struct engine_stage *engine)
-{
-    uint64_t count = 0;
-    for (unsigned i = 1; i <= engine->workers; i++) {
-        count += metric_get(&engine_metrics(replay_worker(&engine->replay, i))->observations);
-    }
-    if (count == 0) {
-        return;
-    }
-    for (unsigned i = 1; i <= engine->workers; i++) {
-        engine_drain(replay_worker(&engine->replay, i));
-    }
-    for (unsigned i = 0; i < DRAIN_S; i++) {
-        answer_all(engine);
-        fake_net_run(1000);
-    }
-}
-
-/* Those that devices have over UDP, which would hold for hours. */
-static void end_registrations(struct engine *engine)
-{
-    struct origin_side *side = &engine->origin;
-    struct hash_node *node;
-    uint64_t cursor = 0;
-    while ((node = hash_map_walk(&side->devices.by_number, &cursor)) != NULL) {
-        struct device *device = HASH_ENTRY(node, struct device, by_number);
-        if (device->line.transport == TRANSPORT_UDP) {
-            device_end(side, device, "the scenario is over");
-        }
-    }
-}
-
 void engine_stage_stop(struct engine_stage *engine)
 {
     if (engine->is_started) {
-        expect_no_strays(engine);
-        end_observations(engine);
-        for (unsigned i = 1; i <= engine->workers; i++) {
-            end_registrations(replay_worker(&engine->replay, i));
-        }
         replay_stop(&engine->replay);
         engine_session_end();
         fake_dtls_free();

@@ -13,6 +13,7 @@
 /* What stands behind an actor: one of these. */
 struct endpoint {
     struct endpoint *next; /* in engine_stage.endpoints */
+    const char *name;      /* of its actor */
     struct fake_peer *peer;
     struct fake_stream *stream;
     struct dtls_session *session;
@@ -51,7 +52,15 @@ extern bool engine_stage_has_workers;
 /** Fills @p ret_stage, for which @p engine stays in place; ends with engine_stage_stop(). */
 void engine_stage_init(struct engine_stage *engine, struct stage *ret_stage);
 
-/** Checks that nothing is left, as replay_stop() does. */
+/**
+ * Ends what a scenario may leave, observations and registrations. What else is left is a fault of
+ * it, or of the proxy.
+ *
+ * @return NULL: nothing; else what, in words of the stage's, until engine_stage_stop().
+ */
+const char *engine_stage_left(struct engine_stage *engine);
+
+/** Checks that nothing is left, in any table, as replay_stop() does. */
 void engine_stage_stop(struct engine_stage *engine);
 
 /**

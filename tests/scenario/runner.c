@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * scenario_play [--workers] FILE [PART-OF-A-TITLE]: plays the scenarios of a file on the engine, or
- * on two of them, as two workers have them, where the second has all devices. TEST_SEED of
- * the environment is the seed of what the engine and the network draw; 1 without it. A failure is
+ * Plays the scenarios of a file on the engine; the usage below has the words. A failure is
  * shown with its line, what was expected and what came, and the whole conversation. Scenarios
  * share a process, whose leaks are found at its end, up to one that fails: after that the engine
  * is in no state to go on, and the next one begins another process. Where a process leaks, its
- * scenarios are played once more, each alone, to tell which it was.
+ * scenarios are played once more, each alone, to tell which it was. Of cmocka is heard only an
+ * assertion of the stage that fails.
  */
 #include "engine_stage.h"
 
@@ -18,45 +17,55 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static const struct script_scenario *played;
+static const char usage[] =
+    "usage: scenario_play [--workers] FILE [PART-OF-A-TITLE]\n"
+    "Plays the scenarios of FILE (docs/SCENARIOS.md), or those whose title has that part.\n"
+    "  --workers  the proxy has two workers, the second of which has all devices\n"
+    "  --help     this text\n"
+    "In the environment: TEST_SEED=NUMBER, or random, is what the engine and the network draw\n"
+    "from; 1 without it.\n";
 
-static void print_failure(const struct play_result *result)
+static const struct script_scenario *played;
+static struct play_result result; /* of that */
+
+/* @param conversation a ladder, or "" */
+static void print_failure(const char *got, const char *why, const char *conversation)
 {
-    (void)fprintf(stderr, "\n%s:%d: %s\n", played->file, result->line, result->text);
-    if (result->got[0] != '\0') {
-        (void)fprintf(stderr, "  got       %s\n", result->got);
+    (void)fprintf(stderr, "%s:%d: %s\n", played->file, result.line, result.text);
+    if (got[0] != '\0') {
+        (void)fprintf(stderr, "  got       %s\n", got);
     }
-    (void)fprintf(stderr, "  because   %s\n  scenario  %s (line %d), seed %" PRIu64 "\n\n%s\n",
-                  result->why, played->title, played->number, replay_seed, result->conversation);
+    (void)fprintf(stderr, "  because   %s\n  scenario  %s (line %d), seed %" PRIu64 "\n\n%s\n", why,
+                  played->title, played->number, replay_seed, conversation);
 }
 
-/* Told of each; shown only where the checks that follow fail, which know no line. */
-static void print_end(void)
+/* After that the engine is in no state to go on. */
+static void end_failed(const char *got, const char *why, const char *conversation)
 {
-    (void)fprintf(
-        stderr,
-        "\n%s:%d: the end of the scenario, all lines of which hold\n"
-        "  because   what is named below was left in the proxy, such as a request that no\n"
-        "            server has answered or a CON that was not acknowledged\n"
-        "  scenario  %s, seed %" PRIu64 "\n\n",
-        played->file, played->number, played->title, replay_seed);
+    print_failure(got, why, conversation);
+    (void)fflush(NULL);
+    _exit(1);
 }
 
 static void test_scenario(void **state)
 {
     struct engine_stage engine;
     struct stage stage;
-    struct play_result result;
     (void)state;
     engine_stage_init(&engine, &stage);
     play_scenario(played, &stage, &result);
     if (!result.has_passed) {
-        print_failure(&result);
-        fail();
+        end_failed(result.got, result.why, result.conversation);
     }
-    play_result_clear(&result);
-    print_end();
+    result.text = "(the end: nothing is left in the proxy)";
+    const char *left = engine_stage_left(&engine);
+    if (left != NULL) {
+        const char *got = pool_format(&result.pool, "left: %s", left);
+        end_failed(got, "what has begun has to end: a request by its answer, a CON by its ACK",
+                   play_conversation(&result));
+    }
     engine_stage_stop(&engine);
+    play_result_clear(&result);
 }
 
 /* What the process that plays tells the one that waits for it. */
@@ -75,7 +84,7 @@ struct batch {
 static bool play_here(const struct batch *batch, size_t from, size_t to)
 {
     int output = fileno(batch->output);
-    if (dup2(output, STDOUT_FILENO) < 0 || dup2(output, STDERR_FILENO) < 0) {
+    if (dup2(output, STDERR_FILENO) < 0 || freopen("/dev/null", "w", stdout) == NULL) {
         return false;
     }
     for (size_t i = from; i < to; i++) {
@@ -84,8 +93,8 @@ static bool play_here(const struct batch *batch, size_t from, size_t to)
         batch->progress->at = i;
         if (lseek(output, 0, SEEK_SET) != 0 || ftruncate(output, 0) != 0 ||
             cmocka_run_group_tests(tests, NULL, NULL) != 0) {
-            (void)fflush(NULL);
-            _exit(1); /* what it leaks says nothing then */
+            end_failed("", "an assertion of the stage failed, see above",
+                       play_conversation(&result));
         }
         (void)fflush(NULL);
     }
@@ -93,13 +102,17 @@ static bool play_here(const struct batch *batch, size_t from, size_t to)
     return true;
 }
 
+/* Without what cmocka counts, and the verdict above says. */
 static void print_output(FILE *output)
 {
-    char text[4096];
-    size_t len;
+    char line[4096];
     rewind(output);
-    while ((len = fread(text, 1, sizeof(text), output)) > 0) {
-        (void)fwrite(text, 1, len, stdout);
+    while (fgets(line, sizeof(line), output) != NULL) {
+        bool is_count = strncmp(line, "[  PASSED  ]", 12) == 0 ||
+                        strncmp(line, "[  FAILED  ]", 12) == 0 || strstr(line, " FAILED TEST(S)");
+        if (!is_count) {
+            (void)fputs(line, stdout);
+        }
     }
 }
 
@@ -214,8 +227,12 @@ int main(int argc, char **argv)
         argc--;
         argv++;
     }
-    if (argc < 2) {
-        (void)fprintf(stderr, "usage: scenario_play [--workers] FILE [PART-OF-A-TITLE]\n");
+    if (argc > 1 && strcmp(argv[1], "--help") == 0) {
+        (void)fputs(usage, stdout);
+        return 0;
+    }
+    if (argc < 2 || argv[1][0] == '-') {
+        (void)fputs(usage, stderr);
         return 2;
     }
     if (getenv("TEST_SEED") != NULL) {

@@ -50,7 +50,15 @@ ROWS = [
     ("= Test\nclient t tcp\nt > PING\nt < PONG\nt idles kept\n", ["the connection is not kept"]),
     ("= Test\nclient t tcp\nt > PING\nt < PONG\nt idles 9s\n", ["closed at another time"]),
     ("= Test\nlisten 192.0.2.9:8080 udp\n", ["before the first such client"]),
-    ("origin o 192.0.2.6\n= Test\nconfig no.such=1\na > GET coap://o/x\n", ["expected the section proxy"]),
+    ("origin o 192.0.2.6\n= Test\nconfig no.such=1\na > GET coap://o/x\n",
+     [":3: config no.such=1", "because   expected the section proxy"]),
+    ("config proxy.hop-limit=yes ; cache.maxbytes=1MiB\n= Test\nconfig cache.coalesce=yes\n+1s\n",
+     [":1: config proxy.hop-limit=yes ; cache.maxbytes=1MiB",
+      'because   [cache]: no such key: "maxbytes"; did you mean max-bytes?', "(line 2), seed 1"]),
+    ("config cache.max-bytes=1MiB, cache.coalesce=yes\n= Test\n+1s\n",
+     [":1: config cache.max-bytes", 'between settings stands " ; "']),
+    ("= Test\n+1s\nreload cache.maxbytes=1MiB\n",
+     [":3: reload cache.maxbytes=1MiB", 'because   [cache]: no such key: "maxbytes"']),
     ("config passers\n" + ASKED + 'h > 2.05\na < 2.05\nended answered = 1\nmetric requests = 1\n',
      ["requests: expected 1, got 2"]),
     (ASKED.replace("/x\n", "/x observe=0\n", 1).replace("GET /x", "GET /x observe=0")
@@ -60,7 +68,40 @@ ROWS = [
     ("= Test\nlisten 192.0.2.9:5700\na > GET coap://h/x\na uses 192.0.2.9:5700\nh < GET /x\n"
      "h > 2.05\na < 2.05\n", ["from another address of the proxy"]),
     ("= Test\nname x = 192.0.2.99\na > GET coap://x/y\n",
-     ["to an address where nothing is"]),
+     [":3: (the end: nothing is left in the proxy)",
+      "left: a datagram of 16 bytes to 192.0.2.99:5683, where nothing is", "a          ------>|"]),
+    # What is left at the end.
+    (ASKED, [":3: (the end: nothing is left in the proxy)",
+             "left: 1 request (a, mid=1, GET coap://h/x), waits for h\n", "|------> h          CON GET"]),
+    ("client t tcp\n" + ASKED + "t > POST coap://h/y\nh < POST /y\n",
+     ["left: 2 requests (a, mid=1, GET coap://h/x), waits for h; "
+      "(t, token=7401, POST coap://h/y), waits for h\n"]),
+    ("= Test\nh ignores the rest\nrepeat 7\n    a > GET coap://h/{n}\n",
+     ["left: 7 requests (a, mid=1,", "; (a, mid=4, GET coap://h/4), waits for h; (a, mid=5, "
+      "GET coap://h/5), waits for the origin server's window; and 2 more\n"]),
+    (ASKED + '+1s\na < ACK\nh > 2.05\na < CON 2.05 mid=*\n',
+     ["left: 1 answer (CON mid=", ", to the request of a, mid=1), not acknowledged\n"]),
+    ("name n = 192.0.2.5 after 9s\n= Test\na > GET coap://n/x\n",
+     ["left: 1 request (a, mid=1, GET coap://n/x), waits for the addresses of the target's name, "
+      "and 1 question to the resolver (n), not answered\n"]),
+    # The ladder has the time at which something came.
+    (ASKED + "+5s\na < ACK\na < 2.05\n", ["     0.250  a          <------|                   ACK"]),
+    ("client s dtls\n= Test\ns > GET coap://h/x\nh < GET /x\n+5s\nb > GET coap://h/y\ns < ACK\n"
+     "s < 2.05\n",
+     ["     0.250  s          <------|                   ACK empty mid=1\n"
+      "     5.000  b          ------>|"]),
+    (ASKED + "+5s\na < ACK after 250ms..300ms\n", ["it came too early"]),
+    # Lines that nearly are one.
+    *(("= Test\n%s\n" % line, [":2: %s\n  because   a time is +10s, +250ms, +2min\n" % line])
+      for line in ("+10", "+10sec", "+ 10s", "+", "+10s 1")),
+    *(("= Test\n%s GET coap://h/x\n" % line,
+       [":2: %s GET" % line, 'because   a blank stands on both sides of "%s"' % sign])
+      for line, sign in (("a>", ">"), ("a <CON", "<"), ("h<CON", "<"), ("h >CON", ">"))),
+    ("= Test\na >\n", ['a message stands behind ">"']),
+    ("= Test\nz >GET coap://h/x\n", ["no such actor, word or definition"]),
+    ("= Test\na < nothing within 3s\n", ['nothing comes "for" a time, as in: nothing for 3s']),
+    ("= Test\na < nothing after 1s..3s\n", ['nothing comes "for" a time']),
+    (ASKED + "h > 2.05\na < 2.05 for 3s\n", ['a message comes "within" a time, or "after 2s..3s"']),
     ("web w 192.0.2.5:80\n= Test\na > GET proxy-uri=http://h/x\nw < GET http://h/x a=b\n",
      ["a: expected b in"]),
     ("web w 192.0.2.6:80\n= Test\na > GET proxy-uri=http://h/x\nw < GET http://h/x\n",
@@ -102,8 +143,25 @@ ROWS = [
 ]
 
 
+# Of the program that runs the tests, not of a scenario.
+UNWANTED = ["[ RUN", "[=====", "[  FAILED", "[  PASSED", "FAILED TEST", "runner.c"]
+
+
+def runner_is_understood():
+    """It says how it is called, and a word that it does not know is no file."""
+    asked = subprocess.run([*sys.argv[1:], "--help"], capture_output=True, text=True, timeout=60,
+                           check=False)
+    wrong = subprocess.run([*sys.argv[1:], "--hlep"], capture_output=True, text=True, timeout=60,
+                           check=False)
+    is_good = (asked.returncode == 0 and "--workers" in asked.stdout and wrong.returncode == 2
+               and wrong.stderr.startswith("usage: "))
+    if not is_good:
+        print("--help: %s\n--hlep: %s" % (asked, wrong))
+    return is_good
+
+
 def main():
-    bad = 0
+    bad = 0 if runner_is_understood() else 1
     with tempfile.NamedTemporaryFile("w", suffix=".scn") as file:
         for text, expected in ROWS:
             file.seek(0)
@@ -114,9 +172,11 @@ def main():
                                   timeout=60, check=False)
             said = done.stdout + done.stderr
             missing = [words for words in expected if words not in said]
-            if done.returncode != 1 or missing:
+            unwanted = [words for words in UNWANTED if words in said]
+            if done.returncode != 1 or missing or unwanted:
                 bad += 1
-                print("%s\nexit %d, not said: %s\n%s" % (text, done.returncode, missing, said))
+                print("%s\nexit %d, not said: %s, but: %s\n%s"
+                      % (text, done.returncode, missing, unwanted, said))
     print("%d rows, %d wrong" % (len(ROWS), bad))
     return 1 if bad else 0
 

@@ -22,6 +22,7 @@ struct dtls_session {
     size_t head, count;
     size_t len[QUEUE_MAX];
     struct address sent_to[QUEUE_MAX], taken_at; /* what fake_dtls_take() gave last */
+    uint64_t sent_ms[QUEUE_MAX], taken_ms;       /* likewise */
     uint8_t data[QUEUE_MAX][DATAGRAM_MAX];
 };
 
@@ -123,6 +124,7 @@ void dtls_send(struct dtls_session *session, const uint8_t *data, size_t len)
     memcpy(session->data[at], data, len);
     session->len[at] = len;
     session->sent_to[at] = session->path.remote;
+    session->sent_ms[at] = fake_net_now_ms();
 }
 
 /* As dtls_send(): a test sees where it went by fake_dtls_sent_to(). */
@@ -391,10 +393,16 @@ bool fake_dtls_take(struct dtls_session *session, uint8_t *buffer, size_t capaci
     assert_true(len <= capacity);
     memcpy(buffer, session->data[session->head], len);
     session->taken_at = session->sent_to[session->head];
+    session->taken_ms = session->sent_ms[session->head];
     session->head = (session->head + 1) % QUEUE_MAX;
     session->count--;
     *ret_len = len;
     return true;
+}
+
+uint64_t fake_dtls_taken_ms(const struct dtls_session *session)
+{
+    return session->taken_ms;
 }
 
 bool fake_dtls_was_at(const struct dtls_session *session, const char *at)

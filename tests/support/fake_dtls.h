@@ -37,6 +37,9 @@ bool fake_dtls_is_open(const struct dtls_session *session);
 bool fake_dtls_take(struct dtls_session *session, uint8_t *buffer, size_t capacity,
                     size_t *ret_len);
 
+/** When what fake_dtls_take() gave last was sent, in ms of fake_net_now_ms(). */
+uint64_t fake_dtls_taken_ms(const struct dtls_session *session);
+
 /** Whether what fake_dtls_take() gave last was sent to @p at, an address with its port. */
 bool fake_dtls_was_at(const struct dtls_session *session, const char *at);
 

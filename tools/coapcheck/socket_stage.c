@@ -49,10 +49,11 @@ int socket_stage_find_local(const struct proxy *proxy, struct sockaddr_storage *
     return status;
 }
 
-static const char *stage_start(void *context, char *const *settings, size_t count)
+static const char *stage_start(void *context, char *const *settings, size_t count, size_t *ret_at)
 {
     (void)context;
     (void)settings;
+    *ret_at = 0;
     return count == 0 ? NULL : "a proxy of others has no such settings";
 }
 

@@ -11,27 +11,34 @@
 struct option_row {
     uint32_t number;
     const char *name;
+    enum value_format format;
 };
 
-/* Numbers and names are those of the registry, as options.def has them. */
+/* How the kinds of values of options.def are written in a scenario. */
+enum {
+    FORMAT_OPAQUE = VALUE_OPAQUE,
+    FORMAT_UINT = VALUE_UINT,
+    FORMAT_STRING = VALUE_TEXT,
+    FORMAT_EMPTY = VALUE_OPAQUE,
+    FORMAT_BLOCK = VALUE_BLOCK,
+    FORMAT_CRI = VALUE_CRI,
+};
+
+/* Numbers, names and kinds are those of the registry, as options.def has them. */
 static const struct option_row option_rows[] = {
-#define OPTION(number, name, min, max, in_request, in_response, request, response) {number, #name},
+#define OPTION(number, name, kind, min, max, in_request, in_response, request, response)           \
+    {number, #name, (enum value_format)FORMAT_##kind},
 #include "options.def"
 #undef OPTION
 };
 
-static const struct option_row csm_rows[] = {
-    {2, "max_message_size"}, {4, "block_wise_transfer"}, {6, "extended_token_length"}};
-static const struct option_row ping_rows[] = {{2, "custody"}};
-static const struct option_row release_rows[] = {{2, "alternative_address"}, {4, "hold_off"}};
-static const struct option_row abort_rows[] = {{2, "bad_csm_option"}};
-
-static const char uints[] = " observe uri_port content_format max_age hop_limit accept size1 size2 "
-                            "proxy_scheme_number no_response multicast_timeout max_message_size "
-                            "extended_token_length hold_off bad_csm_option ";
-static const char texts[] =
-    " uri_host uri_path uri_query location_path location_query proxy_uri proxy_scheme "
-    "alternative_address ";
+static const struct option_row csm_rows[] = {{2, "max_message_size", VALUE_UINT},
+                                             {4, "block_wise_transfer", VALUE_OPAQUE},
+                                             {6, "extended_token_length", VALUE_UINT}};
+static const struct option_row ping_rows[] = {{2, "custody", VALUE_OPAQUE}};
+static const struct option_row release_rows[] = {{2, "alternative_address", VALUE_TEXT},
+                                                 {4, "hold_off", VALUE_UINT}};
+static const struct option_row abort_rows[] = {{2, "bad_csm_option", VALUE_UINT}};
 
 struct code_row {
     uint8_t code;
@@ -100,13 +107,13 @@ uint32_t option_number(const char *name, size_t len, uint8_t code)
     return UINT32_MAX;
 }
 
-static const char *row_name(uint32_t number, uint8_t code)
+static const struct option_row *row_of(uint32_t number, uint8_t code)
 {
     size_t count;
     const struct option_row *rows = rows_of(code, &count);
     for (size_t i = 0; i < count; i++) {
         if (rows[i].number == number) {
-            return rows[i].name;
+            return &rows[i];
         }
     }
     return NULL;
@@ -114,7 +121,8 @@ static const char *row_name(uint32_t number, uint8_t code)
 
 const char *option_name(uint32_t number, uint8_t code, char buffer[static NAME_TEXT_MAX])
 {
-    const char *name = row_name(number, code);
+    const struct option_row *row = row_of(number, code);
+    const char *name = row != NULL ? row->name : NULL;
     if (name == NULL || strlen(name) >= NAME_TEXT_MAX) {
         (void)snprintf(buffer, NAME_TEXT_MAX, "opt%u", (unsigned)number);
         return buffer;
@@ -129,26 +137,10 @@ const char *option_name(uint32_t number, uint8_t code, char buffer[static NAME_T
     return buffer;
 }
 
-static bool is_listed(const char *list, const char *name)
-{
-    char word[40];
-    (void)snprintf(word, sizeof(word), " %s ", name);
-    return strstr(list, word) != NULL;
-}
-
 enum value_format option_format(uint32_t number, uint8_t code)
 {
-    const char *name = row_name(number, code);
-    if (name == NULL) {
-        return VALUE_OPAQUE;
-    }
-    if (strcmp(name, "block1") == 0 || strcmp(name, "block2") == 0) {
-        return VALUE_BLOCK;
-    }
-    if (strcmp(name, "proxy_cri") == 0) {
-        return VALUE_CRI;
-    }
-    return is_listed(uints, name) ? VALUE_UINT : is_listed(texts, name) ? VALUE_TEXT : VALUE_OPAQUE;
+    const struct option_row *row = row_of(number, code);
+    return row != NULL ? row->format : VALUE_OPAQUE;
 }
 
 bool code_parse(const char *text, size_t len, uint8_t *ret_code)

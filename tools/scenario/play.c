@@ -57,19 +57,39 @@ struct wire_bytes play_keep(struct play *play, struct wire_bytes bytes)
 
 /* --- the ladder ------------------------------------------------------------ */
 
-void play_add_rung(struct play *play, const struct actor *actor, bool is_sent, const char *text)
+/* Behind all that are not later: what a line takes may have come before what others have taken. */
+static void put_rung(struct play *play, const struct rung *of)
 {
-    struct rung *rung = pool_alloc(play->pool, sizeof(*rung));
-    *rung = (struct rung){.at_ms = play->stage->now_ms(play->stage->context),
-                          .actor = actor,
-                          .is_sent = is_sent,
-                          .text = text};
-    *play->end_rung = rung;
-    play->end_rung = &rung->next;
+    struct rung *rung = pool_alloc(play->pool, sizeof(*rung)), **link = &play->first_rung;
+    *rung = *of;
+    while (*link != NULL && (*link)->at_ms <= rung->at_ms) {
+        link = &(*link)->next;
+    }
+    rung->next = *link;
+    *link = rung;
     if (++play->rung_count > LADDER_MAX) {
         play->first_rung = play->first_rung->next;
         play->rung_count--;
     }
+}
+
+void play_add_rung(struct play *play, const struct actor *actor, bool is_sent, const char *text)
+{
+    const struct rung rung = {.at_ms = play->stage->now_ms(play->stage->context),
+                              .actor = actor,
+                              .is_sent = is_sent,
+                              .text = text};
+    put_rung(play, &rung);
+}
+
+void play_add_arrival(struct play *play, const struct actor *actor, const struct play_peer *from,
+                      const char *text)
+{
+    const struct rung rung = {.at_ms = from->at_ms > 0 ? from->at_ms
+                                                       : play->stage->now_ms(play->stage->context),
+                              .actor = actor,
+                              .text = text};
+    put_rung(play, &rung);
 }
 
 /* Clients on the left of the proxy, servers on the right. */
@@ -132,8 +152,16 @@ static bool start_stage(struct play *play)
         return true;
     }
     play->is_started = true;
-    bool is_good = play_check(
-        play, play->stage->start(play->stage->context, play->settings, play->setting_count));
+    size_t at = play->setting_count;
+    const char *fault =
+        play->stage->start(play->stage->context, play->settings, play->setting_count, &at);
+    if (fault != NULL && at < play->setting_count) {
+        play->line = play->setting_lines[at];
+        if (strstr(play->settings[at], ", ") != NULL) {
+            fault = pool_format(play->pool, "%s; between settings stands \" ; \"", fault);
+        }
+    }
+    bool is_good = play_check(play, fault);
     for (size_t i = 0; i < play->actor_count && is_good; i++) {
         struct actor *actor = play->actors[i];
         is_good = actor->role == ACTOR_CLIENT || actor->end != NULL ||
@@ -276,7 +304,7 @@ bool play_connect(struct play *play, struct actor *actor, bool with_csm)
 {
     static const struct play_peer proxy;
     struct wire_bytes bytes;
-    struct play_peer from;
+    struct play_peer from = {{0}, 0};
     enum wire_framing framing = play_framing(actor->way);
     if (actor->is_connected || actor->way == WAY_DEFAULT || actor->way == WAY_UDP) {
         return true;
@@ -292,7 +320,7 @@ bool play_connect(struct play *play, struct actor *actor, bool with_csm)
         return play_fail(play, "nothing", "the proxy sent no CSM");
     }
     bytes = play_keep(play, bytes);
-    play_add_rung(play, actor, false, play_show(play, actor, bytes));
+    play_add_arrival(play, actor, &from, play_show(play, actor, bytes));
     if (play->message->code != WIRE_CODE(7, 1)) {
         return play_fail(play, play_show(play, actor, bytes), "a CSM comes first");
     }
@@ -374,7 +402,10 @@ static bool play_config(struct play *play, const char *text)
         play->setting_count = 0;
         return true;
     }
-    play->setting_count += split_settings(play, text, play->settings + play->setting_count, room);
+    size_t count = split_settings(play, text, play->settings + play->setting_count, room);
+    for (size_t i = 0; i < count; i++) {
+        play->setting_lines[play->setting_count++] = play->line;
+    }
     return play->setting_count < PLAY_SETTINGS_MAX || play_fail(play, "", "too many settings");
 }
 
@@ -400,9 +431,9 @@ static bool play_talk(struct play *play, struct actor *actor, char **words, size
 static void forget_arrived(struct play *play, struct actor *actor)
 {
     struct wire_bytes bytes;
-    struct play_peer from;
+    struct play_peer from = {{0}, 0};
     while (play_next(play, actor, 0, &bytes, &from) == ARRIVAL_MESSAGE) {
-        play_add_rung(play, actor, false, play_show(play, actor, bytes));
+        play_add_arrival(play, actor, &from, play_show(play, actor, bytes));
     }
 }
 
@@ -440,6 +471,21 @@ static bool play_web(struct play *play, struct actor *actor, char **words, size_
     }
     play_add_rung(play, actor, is_sent, strchr(play->line->text, is_sent ? '>' : '<') + 2);
     return true;
+}
+
+/* "a >GET", "a> GET" and "a>GET" are meant to be messages; so is "a >". */
+static const char *misses_word(struct play *play, char **words, size_t count)
+{
+    size_t len = strcspn(words[0], "<>");
+    bool is_sign = count > 1 && words[0][len] == '\0' && (words[1][0] == '<' || words[1][0] == '>');
+    bool is_glued = is_sign ? words[1][1] != '\0' : words[0][len] != '\0';
+    if ((!is_sign && !is_glued) || actor_named(play, words[0], len) == NULL) {
+        return NULL;
+    }
+    char sign = is_sign ? words[1][0] : words[0][len];
+    return is_glued     ? pool_format(play->pool, "a blank stands on both sides of \"%c\"", sign)
+           : count == 2 ? pool_format(play->pool, "a message stands behind \"%c\"", sign)
+                        : NULL;
 }
 
 static bool play_actor(struct play *play, struct actor *actor, char **words, size_t count)
@@ -487,8 +533,11 @@ static bool play_words(struct play *play, char **words, size_t count)
                  {"origin", ACTOR_SERVER},
                  {"web", ACTOR_SERVER},
                  {"group", ACTOR_GROUP}};
-    unsigned long long ms;
-    if (words[0][0] == '+' && count == 1 && script_duration(words[0] + 1, &ms)) {
+    unsigned long long ms = 0;
+    if (words[0][0] == '+') {
+        if (count != 1 || !script_duration(words[0] + 1, &ms)) {
+            return play_fail(play, "", "a time is +10s, +250ms, +2min");
+        }
         if (!start_stage(play)) {
             return false;
         }
@@ -503,6 +552,10 @@ static bool play_words(struct play *play, char **words, size_t count)
     if (strcmp(words[0], "session") == 0) {
         return declare_session(play, words, count);
     }
+    const char *missed = misses_word(play, words, count);
+    if (missed != NULL) {
+        return play_fail(play, "", missed);
+    }
     struct actor *actor = actor_named(play, words[0], strlen(words[0]));
     if (actor != NULL && count >= 2) {
         return play_actor(play, actor, words, count);
@@ -515,6 +568,8 @@ static bool play_line(struct play *play, const struct script_line *line)
 {
     char *words[SCRIPT_WORDS_MAX];
     play->line = line;
+    play->result->line = line->number;
+    play->result->text = line->text;
     if (strncmp(line->text, "config ", 7) == 0) {
         return play_config(play, line->text + 7);
     }
@@ -542,6 +597,8 @@ static bool expect_nothing_else(struct play *play)
     struct script_line line = end;
     line.number = play->line != NULL ? play->line->number : 0;
     play->line = &line;
+    play->result->line = line.number;
+    play->result->text = line.text;
     bool is_right = true;
     for (size_t i = 0; i < play->actor_count && is_right; i++) {
         struct actor *actor = play->actors[i];
@@ -580,7 +637,7 @@ void play_scenario(const struct script_scenario *scenario, const struct stage *s
     play->pool = pool;
     play->stage = stage;
     play->result = ret_result;
-    play->end_rung = &play->first_rung;
+    ret_result->play = play;
     play->message = pool_alloc(pool, sizeof(*play->message));
     play->spec = pool_alloc(pool, sizeof(*play->spec));
     play->buffer = pool_alloc(pool, WIRE_MESSAGE_MAX);
@@ -590,15 +647,18 @@ void play_scenario(const struct script_scenario *scenario, const struct stage *s
     static const struct script_line none = {0, ""};
     play->line = scenario->count > 0 ? &scenario->lines[scenario->count - 1] : &none;
     ret_result->has_passed = ret_result->has_passed && expect_nothing_else(play);
-    struct rung **end = play->end_rung;
-    reject_unanswered(play);
-    *end = NULL; /* that is no part of the conversation */
     if (!ret_result->has_passed) {
         if (ret_result->why == NULL) {
             ret_result->why = "could not be played";
         }
         ret_result->conversation = show_ladder(play);
     }
+    reject_unanswered(play); /* that is no part of the conversation */
+}
+
+const char *play_conversation(struct play_result *result)
+{
+    return show_ladder(result->play);
 }
 
 void play_result_clear(struct play_result *result)

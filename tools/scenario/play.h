@@ -35,9 +35,10 @@ enum actor_way {
     WAY_SESSION, /* what the engine sends over a session upstream */
 };
 
-/* Where a datagram came from: the stage's business. Zeroed: the proxy. */
+/* Where a datagram came from: the stage's business. With raw zeroed: the proxy. */
 struct play_peer {
     _Alignas(8) unsigned char raw[128];
+    unsigned long long at_ms; /* when it came, where the stage knows; 0: when it was taken */
 };
 
 struct actor {
@@ -72,7 +73,8 @@ struct stage {
     bool is_loose; /* options that are not written and retransmissions are passed over */
     enum spec_form form;
     unsigned long long patience_ms; /* for "<" without a time */
-    const char *(*start)(void *context, char *const *settings, size_t count);
+    /* An error about one of the settings, from 0 on, sets @p ret_at to it; else to @p count. */
+    const char *(*start)(void *context, char *const *settings, size_t count, size_t *ret_at);
     const char *(*reload)(void *context, char *const *settings, size_t count);
     const char *(*open)(void *context, struct actor *actor);    /* the actor is there */
     const char *(*connect)(void *context, struct actor *actor); /* streams and DTLS */
@@ -96,13 +98,22 @@ struct play_result {
     const char *text;         /* of the line */
     const char *got, *why;    /* "" where there is nothing to say */
     const char *conversation; /* a ladder of all messages up to there */
+    struct play *play;        /* of which play_conversation() makes one */
 };
 
-/** Play @p scenario; @p stage->start is called before the first line that is not a setting. */
+/**
+ * Play @p scenario; @p stage->start is called before the first line that is not a setting.
+ *
+ * @param ret_result where the stage does not come back, it has the line that was played last.
+ *                   End with play_result_clear().
+ */
 void play_scenario(const struct script_scenario *scenario, const struct stage *stage,
                    struct play_result *ret_result);
 
 void play_result_clear(struct play_result *result);
+
+/** A ladder of all messages so far, also where nothing has failed; in the pool of @p result. */
+const char *play_conversation(struct play_result *result);
 
 /** The framing of an actor's messages; of WAY_DEFAULT that of a datagram. */
 enum wire_framing play_framing(enum actor_way way);

@@ -389,7 +389,7 @@ bool play_receive(struct play *play, struct actor *actor)
     unsigned long long wait_ms = patience_for(play);
     for (;;) {
         struct wire_bytes bytes = {NULL, 0};
-        struct play_peer from = {{0}};
+        struct play_peer from = {{0}, 0};
         unsigned long long passed_ms = stage->now_ms(stage->context) - began_ms;
         enum arrival arrival =
             play_next(play, actor, passed_ms < wait_ms ? wait_ms - passed_ms : 0, &bytes, &from);
@@ -397,7 +397,7 @@ bool play_receive(struct play *play, struct actor *actor)
             return expect_silence(play, arrival);
         }
         bytes = play_keep(play, bytes);
-        play_add_rung(play, actor, false, play_show(play, actor, bytes));
+        play_add_arrival(play, actor, &from, play_show(play, actor, bytes));
         if (is_passed_over(play, actor, bytes, &from)) {
             continue;
         }

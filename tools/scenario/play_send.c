@@ -231,7 +231,7 @@ static bool send_written_bytes(struct play *play, struct actor *actor)
     struct wire_bytes bytes;
     struct exchange *exchange =
         play_serves(actor) ? exchange_meant(play, actor, spec->label, false) : NULL;
-    struct play_peer to = exchange != NULL ? exchange->peer : (struct play_peer){{0}};
+    struct play_peer to = exchange != NULL ? exchange->peer : (struct play_peer){{0}, 0};
     const char *hex = fill_in_hex(play, (const char *)spec->payload.bytes.data, exchange);
     return play_check(play, spec_hex(play->pool, hex, &bytes)) &&
            play_send_bytes(play, actor, &to, bytes, spec->is_slow);

@@ -35,10 +35,11 @@ struct play {
     bool is_started;
     size_t setting_count;
     char *settings[PLAY_SETTINGS_MAX];
+    const struct script_line *setting_lines[PLAY_SETTINGS_MAX]; /* where each stands */
     size_t actor_count, exchange_count;
     struct actor *actors[PLAY_ACTORS_MAX];
     struct exchange *exchanges[PLAY_EXCHANGES_MAX];
-    struct rung *first_rung, **end_rung;
+    struct rung *first_rung; /* in the order of time */
     size_t rung_count;
     struct wire_message *message; /* the one that is looked at */
     struct spec *spec;
@@ -72,8 +73,12 @@ bool play_is_datagram(const struct actor *actor);
 /** A copy that stays until the scenario is over. */
 struct wire_bytes play_keep(struct play *play, struct wire_bytes bytes);
 
-/** A line of the ladder. */
+/** A line of the ladder, of this moment. */
 void play_add_rung(struct play *play, const struct actor *actor, bool is_sent, const char *text);
+
+/** A line of the ladder: what came to @p actor @p from there, when it did. */
+void play_add_arrival(struct play *play, const struct actor *actor, const struct play_peer *from,
+                      const char *text);
 
 /** The actor is on the stage; starts the stage for the first one. */
 bool play_open(struct play *play, struct actor *actor);

@@ -519,6 +519,7 @@ const char *spec_parse(struct pool *pool, char **words, size_t count, enum spec_
                        struct spec *ret_spec)
 {
     struct reading reading = {.pool = pool, .form = form, .spec = ret_spec};
+    const char *time_word = NULL;
     memset(ret_spec, 0, sizeof(*ret_spec));
     for (size_t i = 0; i < count && reading.error == NULL; i++) {
         bool is_time = strcmp(words[i], "within") == 0 || strcmp(words[i], "for") == 0 ||
@@ -532,11 +533,15 @@ const char *spec_parse(struct pool *pool, char **words, size_t count, enum spec_
             ret_spec->is_bytes = true;
             ret_spec->payload.bytes = (struct wire_bytes){(const uint8_t *)text, strlen(text)};
         } else if (is_time && i + 1 < count) {
-            (void)read_time(&reading, words[i], words[i + 1]);
-            i++;
+            time_word = words[i++];
+            (void)read_time(&reading, time_word, words[i]);
         } else {
             (void)read_word(&reading, words[i]);
         }
+    }
+    if (reading.error == NULL && time_word != NULL && ret_spec->is_nothing != (*time_word == 'f')) {
+        return ret_spec->is_nothing ? "nothing comes \"for\" a time, as in: nothing for 3s"
+                                    : "a message comes \"within\" a time, or \"after 2s..3s\"";
     }
     return reading.error;
 }

@@ -37,7 +37,7 @@ static void check_options(struct bytes options)
         assert(option_word_parse((struct bytes){(const uint8_t *)text, len}, &again) == NULL);
         assert(again.number == option.number && !again.is_any);
         /* Numbers are written in their shortest form. */
-        assert(option_kind(option.number) == OPTION_KIND_NUMBER ||
+        assert(option_kind(option.number) == OPTION_KIND_UINT ||
                bytes_equal((struct bytes){again.value, again.len}, option.value));
     }
 }

@@ -8,22 +8,31 @@
 #include <string.h>
 
 /*
- * Number, shortest and longest value, repeatable in a request and in a response:
+ * Number, format, shortest and longest value, repeatable in a request and in a response:
  * RFC 7252 section 5.10 table 4, RFC 7641, RFC 7959, RFC 8768, RFC 9175, RFC 7967,
  *  RFC 8613, RFC 9668, the draft's section 8, and draft-ietf-core-groupcomm-proxy.
  */
 static const struct expected {
-    uint16_t number, len_min, len_max;
+    uint16_t number;
+    enum option_kind kind;
+    uint16_t len_min, len_max;
     bool repeatable;
 } registry[] = {
-    {1, 0, 8, true},      {2, 0, 4, false},      {3, 1, 255, false},  {4, 1, 8, true},
-    {5, 0, 0, false},     {6, 0, 3, false},      {7, 0, 2, false},    {8, 0, 255, true},
-    {9, 0, 255, false},   {11, 0, 255, true},    {12, 0, 2, false},   {14, 0, 4, false},
-    {15, 0, 255, true},   {16, 1, 1, false},     {17, 0, 2, false},   {20, 0, 255, true},
-    {21, 0, 0, false},    {23, 0, 3, false},     {27, 0, 3, false},   {28, 0, 4, false},
-    {35, 1, 1034, false}, {39, 1, 255, false},   {60, 0, 4, false},   {235, 1, 1023, false},
-    {239, 0, 3, false},   {248, 5, 1034, false}, {252, 1, 40, false}, {258, 0, 1, false},
-    {292, 0, 8, true},
+    {1, OPTION_KIND_OPAQUE, 0, 8, true},      {2, OPTION_KIND_UINT, 0, 4, false},
+    {3, OPTION_KIND_STRING, 1, 255, false},   {4, OPTION_KIND_OPAQUE, 1, 8, true},
+    {5, OPTION_KIND_EMPTY, 0, 0, false},      {6, OPTION_KIND_UINT, 0, 3, false},
+    {7, OPTION_KIND_UINT, 0, 2, false},       {8, OPTION_KIND_STRING, 0, 255, true},
+    {9, OPTION_KIND_OPAQUE, 0, 255, false},   {11, OPTION_KIND_STRING, 0, 255, true},
+    {12, OPTION_KIND_UINT, 0, 2, false},      {14, OPTION_KIND_UINT, 0, 4, false},
+    {15, OPTION_KIND_STRING, 0, 255, true},   {16, OPTION_KIND_UINT, 1, 1, false},
+    {17, OPTION_KIND_UINT, 0, 2, false},      {20, OPTION_KIND_STRING, 0, 255, true},
+    {21, OPTION_KIND_EMPTY, 0, 0, false},     {23, OPTION_KIND_BLOCK, 0, 3, false},
+    {27, OPTION_KIND_BLOCK, 0, 3, false},     {28, OPTION_KIND_UINT, 0, 4, false},
+    {35, OPTION_KIND_STRING, 1, 1034, false}, {39, OPTION_KIND_STRING, 1, 255, false},
+    {60, OPTION_KIND_UINT, 0, 4, false},      {235, OPTION_KIND_CRI, 1, 1023, false},
+    {239, OPTION_KIND_UINT, 0, 3, false},     {248, OPTION_KIND_OPAQUE, 5, 1034, false},
+    {252, OPTION_KIND_OPAQUE, 1, 40, false},  {258, OPTION_KIND_UINT, 0, 1, false},
+    {292, OPTION_KIND_OPAQUE, 0, 8, true},
 };
 
 static const struct expected *expected_for(unsigned number)
@@ -45,6 +54,8 @@ static void test_rows_are_those_of_the_registries(void **state)
         if ((row != NULL) != (expected != NULL)) {
             fail_msg("option %u is %s", number, row != NULL ? "known" : "not known");
         }
+        assert_int_equal(option_kind((uint16_t)number),
+                         expected != NULL ? expected->kind : OPTION_KIND_OPAQUE);
         if (row == NULL || expected == NULL) {
             continue;
         }

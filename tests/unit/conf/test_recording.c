@@ -252,7 +252,9 @@ static void test_options_are_written_as_they_are_read(void **state)
     static const char *const words[] = {
         "accept=50",     "max-age=0",   "observe=16777215",
         "if-none-match", "etag=0102ff", "location-path=\"a \\\"b\\\" \\xc3\\xa9\"",
-        "opt65000=00",   "opt65001"};
+        "opt65000=00",   "opt65001",    "size1=1024",
+        "size2=0",       "edhoc",       "no-response=26",
+        "echo=00ff",     "request-tag", "multicast-timeout=5"};
 
     (void)state;
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
