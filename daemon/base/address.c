@@ -114,7 +114,7 @@ void address_set_ip(struct address *address, const uint8_t *ip, size_t ip_len, u
 }
 
 /* By hand, as printf would take most of the time. */
-static size_t put_number(char *text, uint16_t number)
+static size_t put_decimal_digits(char *text, uint16_t number)
 {
     size_t len = 1;
     for (unsigned left = number / 10u; left > 0; left /= 10) {
@@ -134,7 +134,7 @@ const char *address_format_ip(const struct address *address, char text[ADDRESS_I
         (void)inet_ntop(AF_INET6, address->ip, text, ADDRESS_IP_TEXT_MAX);
     } else if (address->family == ADDRESS_IPV4) {
         for (size_t i = 0; i < 4; i++) {
-            len += put_number(text + len, address->ip[i]);
+            len += put_decimal_digits(text + len, address->ip[i]);
             text[len++] = i < 3 ? '.' : '\0';
         }
     }
@@ -148,7 +148,7 @@ const char *address_format(const struct address *address, char text[ADDRESS_TEXT
     if (address->family == ADDRESS_IPV4) {
         size_t len = strlen(address_format_ip(address, text));
         text[len++] = ':';
-        text[len + put_number(text + len, address->port)] = '\0';
+        text[len + put_decimal_digits(text + len, address->port)] = '\0';
         return text;
     }
     (void)address_format_ip(address, ip);

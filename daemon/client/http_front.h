@@ -77,12 +77,14 @@ void http_front_reply(struct http_front *front, const struct leg *leg, const str
 void http_front_settle(struct http_front *front);
 
 /**
- * Whether a fault may hold the request of @p leg, in which the front is: once for each HTTP
- * request, so not those for later blocks, or to a group that has turned out to be one.
+ * Whether a fault may hold the request of @p leg, in which the front is; both are borrowed for the
+ * call. Once for each HTTP request, so false for later blocks, and for a group that was found to be
+ * one. Cannot fail.
  */
 bool http_front_can_wait(const struct http_front *front, const struct leg *leg);
 
-/** The request waits, as http_front_can_wait() allows: no answer is due before it comes. */
+/** The request waits, as http_front_can_wait() allows: no answer is due before it comes. Cannot
+ * fail. */
 void http_front_hold(struct http_front *front);
 
 /**

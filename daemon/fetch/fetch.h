@@ -288,7 +288,7 @@ void fetch_set_deadline(struct fetch_side *side, struct fetch *fetch);
 /** @p trail, of a request or a fetch, begins: it has the next number. Cannot fail. */
 void trail_begin(struct fetch_side *side, struct trail *trail);
 
-/** What trail_event() does while a trace runs. */
+/** What trail_event() does while a trace runs. @p trail is borrowed for the call. Cannot fail. */
 void trail_note(struct context *context, struct trail *trail, enum event_kind kind,
                 uint32_t number);
 
