@@ -114,16 +114,15 @@ void address_set_ip(struct address *address, const uint8_t *ip, size_t ip_len, u
 }
 
 /* By hand, as printf would take most of the time. */
-static size_t put_octet(char *text, uint8_t octet)
+static size_t put_decimal_digits(char *text, uint16_t number)
 {
-    size_t len = 0;
-    if (octet >= 100) {
-        text[len++] = (char)('0' + octet / 100);
+    size_t len = 1;
+    for (unsigned left = number / 10u; left > 0; left /= 10) {
+        len++;
     }
-    if (octet >= 10) {
-        text[len++] = (char)('0' + octet / 10 % 10);
+    for (size_t at = len; at > 0; number /= 10) {
+        text[--at] = (char)('0' + number % 10);
     }
-    text[len++] = (char)('0' + octet % 10);
     return len;
 }
 
@@ -135,7 +134,7 @@ const char *address_format_ip(const struct address *address, char text[ADDRESS_I
         (void)inet_ntop(AF_INET6, address->ip, text, ADDRESS_IP_TEXT_MAX);
     } else if (address->family == ADDRESS_IPV4) {
         for (size_t i = 0; i < 4; i++) {
-            len += put_octet(text + len, address->ip[i]);
+            len += put_decimal_digits(text + len, address->ip[i]);
             text[len++] = i < 3 ? '.' : '\0';
         }
     }
@@ -146,10 +145,14 @@ const char *address_format(const struct address *address, char text[ADDRESS_TEXT
 {
     char ip[ADDRESS_IP_TEXT_MAX];
 
-    (void)address_format_ip(address, ip);
     if (address->family == ADDRESS_IPV4) {
-        snprintf(text, ADDRESS_TEXT_MAX, "%s:%u", ip, (unsigned)address->port);
-    } else if (address->family == ADDRESS_IPV6) {
+        size_t len = strlen(address_format_ip(address, text));
+        text[len++] = ':';
+        text[len + put_decimal_digits(text + len, address->port)] = '\0';
+        return text;
+    }
+    (void)address_format_ip(address, ip);
+    if (address->family == ADDRESS_IPV6) {
         if (address->scope != 0) {
             snprintf(text, ADDRESS_TEXT_MAX, "[%s%%%u]:%u", ip, (unsigned)address->scope,
                      (unsigned)address->port);

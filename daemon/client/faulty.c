@@ -2,6 +2,7 @@
 #include "client/faulty.h"
 
 #include "client/handle.h"
+#include "client/http_front.h"
 #include "client/reply.h"
 #include "client/side.h"
 #include "client/stream_internal.h"
@@ -65,7 +66,11 @@ static void faulty_on_late(void *owner, void *other, const struct udp_path *path
         return;
     }
     late.leg.is_late = true;
-    request_handle(stream->side, &late.leg, &late.message, &late.local);
+    if (stream->http != NULL) {
+        http_front_on_late(stream->http, &late.leg, &late.message, &late.local);
+    } else {
+        request_handle(stream->side, &late.leg, &late.message, &late.local);
+    }
     stream_settle(late.leg.peer);
 }
 
@@ -88,7 +93,9 @@ static void hold_request(struct client_side *side, const struct leg *leg,
     const struct fault_parcel parcel = {
         .owner = leg->stream, .deliver = faulty_on_late, .data = copy, .len = len};
     plan->len = len;
-    fault_carry(&side->context, plan, &parcel);
+    if (fault_carry(&side->context, plan, &parcel) && leg->stream->http != NULL) {
+        http_front_hold(leg->stream->http);
+    }
     free(copy);
 }
 
@@ -134,7 +141,8 @@ bool faulty_request(struct client_side *side, struct leg *leg, const struct mess
         return false;
     }
     bool is_stream = leg->kind == LEG_STREAM;
-    bool waits = is_stream && leg->stream->http == NULL;
+    bool waits =
+        is_stream && (leg->stream->http == NULL || http_front_can_wait(leg->stream->http, leg));
     struct fault_plan plan = fault_draw_request(
         &side->context, fault, (is_stream ? FAULT_CLOSES : 0u) | (waits ? FAULT_WAITS : 0u));
     if (plan.kinds == 0) {

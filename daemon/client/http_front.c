@@ -291,8 +291,9 @@ static bool is_answer_due(const struct http_front *front)
     const struct peer *peer = &front->stream->peer;
     const struct http_exchange *exchange = front->exchange;
     return front->is_ready || peer->in_flight > 0 ||
-           (exchange != NULL && (exchange->wants_block || exchange->upload.is_due ||
-                                 (exchange->has_events && peer->watcher != NULL)));
+           (exchange != NULL &&
+            (exchange->wants_block || exchange->upload.is_due || exchange->is_held ||
+             (exchange->has_events && peer->watcher != NULL)));
 }
 
 static void refuse_unanswered(struct http_front *front)
@@ -655,6 +656,31 @@ void http_front_settle(struct http_front *front)
     if (front->state == FRONT_WAITING && !front->is_asking && !is_answer_due(front)) {
         front_make_ready(front);
     }
+}
+
+bool http_front_can_wait(const struct http_front *front, const struct leg *leg)
+{
+    return front->exchange != NULL && !leg->goes_on && front->exchange->group_s == 0;
+}
+
+void http_front_hold(struct http_front *front)
+{
+    front->exchange->is_held = true;
+}
+
+void http_front_on_late(struct http_front *front, struct leg *leg, const struct message *message,
+                        const struct address *local)
+{
+    const struct bytes token = {front->token, sizeof(front->token)};
+    if (front->exchange == NULL || !front->exchange->is_held || front->state != FRONT_WAITING ||
+        !bytes_equal(message->token, token)) {
+        return; /* it has been given up */
+    }
+    front->exchange->is_held = false;
+    front->is_asking = true;
+    request_handle(front->stream->side, leg, message, local);
+    front->is_asking = false;
+    refuse_unanswered(front);
 }
 
 bool http_front_takes_blocks(const struct http_front *front)

@@ -76,6 +76,24 @@ void http_front_reply(struct http_front *front, const struct leg *leg, const str
 /** A request of its stream is over: what was not answered is refused at the end of the turn. */
 void http_front_settle(struct http_front *front);
 
+/**
+ * Whether a fault may hold the request of @p leg, in which the front is; both are borrowed for the
+ * call. Once for each HTTP request, so false for later blocks, and for a group that was found to be
+ * one. Cannot fail.
+ */
+bool http_front_can_wait(const struct http_front *front, const struct leg *leg);
+
+/** The request waits, as http_front_can_wait() allows: no answer is due before it comes. Cannot
+ * fail. */
+void http_front_hold(struct http_front *front);
+
+/**
+ * The request that was held goes on, all arguments borrowed for the call; nothing is done where it
+ * has been given up. May close the connection, but frees no front.
+ */
+void http_front_on_late(struct http_front *front, struct leg *leg, const struct message *message,
+                        const struct address *local);
+
 /** Whether its request can go on from a block of the answer; false without a request. */
 bool http_front_takes_blocks(const struct http_front *front);
 
@@ -129,6 +147,7 @@ struct http_exchange {
     uint32_t
         group_s; /* the target is a group: Multicast-Timeout; 0: it is none, or not known yet */
     bool wants_group; /* it is to be asked again, with that */
+    bool is_held;     /* by a fault of a lab: it comes to request_handle() later */
     bool wants_block; /* the next one is due: */
     uint8_t block_szx;
     uint32_t block_num;

@@ -108,6 +108,7 @@ static bool keep_latest(struct client_side *side, struct observation *observatio
         memcpy(latest->bytes + reply->options.len, reply->payload.data, reply->payload.len);
     }
     latest->code = reply->code;
+    latest->number++;
     latest->options_len = (uint32_t)reply->options.len;
     latest->payload_len = (uint32_t)reply->payload.len;
     return true;

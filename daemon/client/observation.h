@@ -71,6 +71,7 @@ struct observed_state {
     uint8_t *bytes; /* options, then payload; allocated */
     uint32_t capacity, options_len, payload_len;
     uint64_t received_ms;
+    uint64_t number;  /* of the states of this observation, from 1 */
     uint64_t changes; /* of targets, that it is newer than (cache/changes.h) */
     uint32_t max_age_s;
 };

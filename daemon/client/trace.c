@@ -339,33 +339,40 @@ static void on_tell_lost(void *context, struct timer *timer, uint64_t now_ms)
     }
 }
 
-/* Formats no more than the filters of the reader ask for. */
+/*
+ * Formats no more than the filters of the reader ask for, and that one after the other: this is
+ * what a request costs that a reader does not want.
+ */
 static bool trace_matches(const struct trace_tap *tap, const struct leg *leg, enum reason reason,
                           const struct target *target)
 {
-    char client[CLIENT_TEXT_MAX], identity[IDENTITY_TEXT_MAX] = "", uri[TARGET_TEXT_MAX] = "";
+    char text[TARGET_TEXT_MAX];
     if (tap->reason[0] != '\0' && strcmp(reason_row(reason)->name, tap->reason) != 0) {
         return false;
     }
-    if (tap->client[0] != '\0' &&
-        strncmp(client_text(leg, client), tap->client, strlen(tap->client)) != 0) {
+    if (tap->client[0] != '\0' && strncmp(address_format(&leg->asker.path.remote, text),
+                                          tap->client, strlen(tap->client)) != 0) {
         return false;
     }
-    if (tap->identity[0] != '\0' && identity_is_known(leg->asker.identity)) {
-        (void)identity_format(leg->asker.identity, identity);
+    if (tap->identity[0] != '\0' &&
+        (!identity_is_known(leg->asker.identity) ||
+         strstr(identity_format(leg->asker.identity, text), tap->identity) == NULL)) {
+        return false;
     }
-    if (tap->target[0] != '\0' && target != NULL) {
-        (void)target_format(target, uri, sizeof(uri));
-    }
-    return strstr(identity, tap->identity) != NULL && strstr(uri, tap->target) != NULL;
+    return tap->target[0] == '\0' ||
+           (target != NULL &&
+            strstr(target_format(target, text, sizeof(text)), tap->target) != NULL);
 }
 
-/* Who wants a request, before a word of it is written: a bit for each reader, and one for the log.
- */
+/* A bit for each reader, and one for the log. */
 #define TRACE_LOG_BIT (1u << TRACE_TAPS_MAX)
 
-static unsigned trace_wanted(struct client_side *side, const struct leg *leg, enum reason reason,
-                             const struct target *target)
+/*
+ * Who wants a block, before a word of it is written. One that is over its reader's share is lost
+ * where it is a request, and with @p is_more nothing: the reader is told of requests alone.
+ */
+static unsigned trace_wanted_by(struct client_side *side, const struct leg *leg, enum reason reason,
+                                const struct target *target, bool is_more)
 {
     uint64_t now_ms = context_now_ms(&side->context);
     unsigned wanted = side->tracer.to_log ? TRACE_LOG_BIT : 0;
@@ -374,14 +381,20 @@ static unsigned trace_wanted(struct client_side *side, const struct leg *leg, en
         if (tap->id == 0 || !trace_matches(tap, leg, reason, target)) {
             continue;
         }
-        if (!rate_has(&tap->given, tap->per_s, now_ms)) {
+        if (rate_has(&tap->given, tap->per_s, now_ms)) {
+            rate_take(&tap->given);
+            wanted |= 1u << i;
+        } else if (!is_more) {
             trace_lost(side, tap);
-            continue;
         }
-        rate_take(&tap->given);
-        wanted |= 1u << i;
     }
     return wanted;
+}
+
+static unsigned trace_wanted(struct client_side *side, const struct leg *leg, enum reason reason,
+                             const struct target *target)
+{
+    return trace_wanted_by(side, leg, reason, target, false);
 }
 
 /* To all readers that want it, with the fields that every request has. */
@@ -403,7 +416,7 @@ static void give(struct client_side *side, struct log_block *block, const struct
         view->lost = tap->lost;
         if (tap->emit(tap->context, tap->id, view)) {
             tap->lost = 0;
-        } else {
+        } else if (!view->is_more) {
             trace_lost(side, tap);
         }
     }
@@ -518,7 +531,7 @@ void trace_delivered(struct client_side *side, const struct request *request)
 {
     struct log_block block;
     char client[CLIENT_TEXT_MAX];
-    unsigned wanted = trace_wanted(side, &request->leg, request->reason, NULL);
+    unsigned wanted = trace_wanted_by(side, &request->leg, request->reason, NULL, true);
     if (wanted == 0) {
         return;
     }
@@ -526,7 +539,8 @@ void trace_delivered(struct client_side *side, const struct request *request)
                               .target = "",
                               .reason = reason_row(request->reason)->name,
                               .exchange = request->trail.id,
-                              .us = loop_clock_us(side->context.loop) - request->trail.started_us};
+                              .us = loop_clock_us(side->context.loop) - request->trail.started_us,
+                              .is_more = true};
     const struct leg *leg = &request->leg;
     log_block_init(&block);
     log_block_line(&block, "request %" PRIu64 " from %s: its separate answer", request->trail.id,
@@ -541,7 +555,7 @@ void trace_fault(struct client_side *side, const struct address *client, bool is
     const struct leg leg = {.asker = {.path = {.remote = *client}}};
     struct log_block block;
     char text[CLIENT_TEXT_MAX], kinds[128];
-    unsigned wanted = trace_wanted(side, &leg, REASON_fault, NULL);
+    unsigned wanted = trace_wanted_by(side, &leg, REASON_fault, NULL, true);
     if (wanted == 0) {
         return;
     }
@@ -550,7 +564,8 @@ void trace_fault(struct client_side *side, const struct address *client, bool is
                               .reason = reason_row(REASON_fault)->name,
                               .method = "",
                               .form = "",
-                              .cache = ""};
+                              .cache = "",
+                              .is_more = true};
     log_block_init(&block);
     log_block_line(&block, "fault %s: message %s %s: %s", faults_name(&side->context, plan->number),
                    is_from ? "from" : "to", text,

@@ -37,6 +37,7 @@ struct trace_view {
     const char *text; /* the block, lines with their ends; NULL: no request, only `lost` */
     size_t text_len;
     uint64_t lost; /* requests before it that this reader wanted, and did not get */
+    bool is_more;  /* more about a request that was shown, or about a message: it is none itself */
 };
 
 /*

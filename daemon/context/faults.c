@@ -348,13 +348,14 @@ static struct held *copy_of(struct context *context, const struct fault_plan *pl
     return held;
 }
 
-static void carry_copy(struct context *context, const struct fault_plan *plan,
+/* @return whether it waits */
+static bool carry_copy(struct context *context, const struct fault_plan *plan,
                        const struct fault_parcel *parcel, uint64_t delay_ms)
 {
     bool is_changed = (plan->kinds & FAULT_BIT(FAULT_corrupted)) != 0;
     if (delay_ms == 0 && !is_changed) {
         parcel->deliver(parcel->owner, parcel->other, &parcel->path, parcel->data, plan->len);
-        return;
+        return false;
     }
     struct held *held = copy_of(context, plan, parcel);
     if (held != NULL && delay_ms == 0) {
@@ -365,18 +366,21 @@ static void carry_copy(struct context *context, const struct fault_plan *plan,
         insert(context->faults, held);
         set_timer(context);
     }
+    return held != NULL && delay_ms > 0;
 }
 
-void fault_carry(struct context *context, const struct fault_plan *plan,
+bool fault_carry(struct context *context, const struct fault_plan *plan,
                  const struct fault_parcel *parcel)
 {
     /* What a copy does may end what the other is for: the later one is made first. */
+    bool waits = false;
     if (plan->copies > 1) {
-        carry_copy(context, plan, parcel, plan->delay_ms[1] + (plan->delay_ms[1] == 0));
+        waits = carry_copy(context, plan, parcel, plan->delay_ms[1] + (plan->delay_ms[1] == 0));
     }
     if (plan->copies > 0) {
-        carry_copy(context, plan, parcel, plan->delay_ms[0]);
+        waits = carry_copy(context, plan, parcel, plan->delay_ms[0]) || waits;
     }
+    return waits;
 }
 
 void faults_forget(struct context *context, const void *owner)

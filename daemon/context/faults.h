@@ -141,8 +141,10 @@ struct fault_plan fault_draw_request(struct context *context, struct fault *faul
 /**
  * Delivers @p parcel, borrowed for the call, as the plan of fault_draw_message() has it; may call
  * back at once. A copy that has no room or memory to wait in is lost, and counted.
+ *
+ * @return whether a copy waits
  */
-void fault_carry(struct context *context, const struct fault_plan *plan,
+bool fault_carry(struct context *context, const struct fault_plan *plan,
                  const struct fault_parcel *parcel);
 
 /** "lost, delayed" into @p text, the caller's, of @p capacity bytes, cut to fit; returns it. */

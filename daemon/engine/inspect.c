@@ -423,6 +423,7 @@ static bool add_observation(const struct engine *engine, const struct observatio
     json_text(out, "state", observation_state_name(observation->state));
     json_uint(out, "observers", observation->observer_count);
     if (latest->code != CODE_EMPTY) {
+        json_uint(out, "states", latest->number);
         json_uint(out, "bytes", latest->payload_len);
         json_uint(out, "age_s", (context_now_ms(&engine->context) - latest->received_ms) / 1000);
         json_uint(out, "max_age_s", latest->max_age_s);

@@ -14,12 +14,8 @@
 
 /* --- what is told of it, and on whose behalf ------------------------------- */
 
-void trail_event(struct context *context, struct trail *trail, enum event_kind kind,
-                 uint32_t number)
+void trail_note(struct context *context, struct trail *trail, enum event_kind kind, uint32_t number)
 {
-    if (!context->trace) {
-        return;
-    }
     const struct event event = {.exchange = trail->id,
                                 .at_us = loop_clock_us(context->loop),
                                 .number = number,

@@ -28,6 +28,7 @@
 #include "base/timer.h"
 #include "coap/reason.h"
 #include "coap/reply.h"
+#include "context/context.h"
 #include "fetch/route.h"
 #include "fetch/ticket.h"
 #include "origin/names.h"
@@ -35,7 +36,6 @@
 #include "policy/asker.h"
 
 struct block;
-struct context;
 struct fetch_side;
 struct fetch;
 struct redirect;
@@ -288,9 +288,18 @@ void fetch_set_deadline(struct fetch_side *side, struct fetch *fetch);
 /** @p trail, of a request or a fetch, begins: it has the next number. Cannot fail. */
 void trail_begin(struct fetch_side *side, struct trail *trail);
 
+/** What trail_event() does while a trace runs. @p trail is borrowed for the call. Cannot fail. */
+void trail_note(struct context *context, struct trail *trail, enum event_kind kind,
+                uint32_t number);
+
 /** Something has happened on @p trail; nothing is done while no trace runs. */
-void trail_event(struct context *context, struct trail *trail, enum event_kind kind,
-                 uint32_t number);
+static inline void trail_event(struct context *context, struct trail *trail, enum event_kind kind,
+                               uint32_t number)
+{
+    if (context->trace) {
+        trail_note(context, trail, kind, number);
+    }
+}
 
 /**
  * The session over which @p fetch, in state observing, would get further answers has ended.

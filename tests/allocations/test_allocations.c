@@ -252,6 +252,34 @@ static void test_answers_of_the_proxy_allocate_nothing(void **state)
     }
 }
 
+static bool on_trace(void *context, uint64_t id, const struct trace_view *view)
+{
+    unsigned *shown = context;
+    (void)id;
+    *shown += view->text != NULL;
+    return true;
+}
+
+/* What a reader does not want, or gets no more of in this second; not even what is shown does. */
+static void test_open_traces_allocate_nothing(void **state)
+{
+    unsigned shown = 0, unwanted = 0;
+    const struct trace_tap some = {.id = 1, .per_s = 1, .emit = on_trace, .context = &shown};
+    const struct trace_tap none = {
+        .id = 2, .client = "203.0.113.", .emit = on_trace, .context = &unwanted};
+    (void)state;
+    assert_int_equal(trace_add_tap(&replay.engine->client, &some), 0);
+    assert_int_equal(trace_add_tap(&replay.engine->client, &none), 0);
+    check(&forms[0], true, ANSWER_PIGGYBACKED);
+    check(&forms[0], false, ANSWER_SEPARATE_CON);
+    check(&forms[8], false, ANSWER_NONE);
+    fake_net_run(1000); /* it is told what it did not get */
+    trace_remove_tap(&replay.engine->client, 1);
+    trace_remove_tap(&replay.engine->client, 2);
+    assert_true(shown > 0);
+    assert_int_equal(unwanted, 0);
+}
+
 /* --- notifications ------------------------------------------------------ */
 
 #define OBSERVERS 3
@@ -452,6 +480,7 @@ int main(void)
         TEST(test_separate_answers_allocate_nothing),
         TEST(test_answers_of_the_proxy_allocate_nothing),
         TEST(test_notifications_allocate_nothing),
+        TEST(test_open_traces_allocate_nothing),
         cmocka_unit_test_setup_teardown(test_the_cache_allocates_nothing, setup_cache, teardown),
         cmocka_unit_test(test_tables_are_as_large_as_said),
         cmocka_unit_test(test_limits_raise_the_most_memory),

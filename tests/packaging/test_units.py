@@ -122,6 +122,34 @@ def test_the_service_tells_of_mistakes_and_runs_as_nobody_else():
         assert re.search(r"^u criproxy ", file.read(), re.MULTILINE)
 
 
+def readable_paths():
+    """What criproxyd may read by its AppArmor profile, as regular expressions."""
+    with open(os.path.join(STAGE, "etc/apparmor.d/usr.sbin.criproxyd"), encoding="utf-8") as file:
+        rules = re.findall(r"^  (/\S+) r\w*,$", file.read(), re.MULTILINE)
+    return [re.escape(rule).replace(r"\*\*", ".+").replace(r"\*", "[^/]+") for rule in rules]
+
+
+def test_recordings_may_be_read_where_the_documents_have_them():
+    """Issue 19: the profile lets the proxy read the paths of docs/RECORDINGS.md, and the service
+    hides none of them, nor does the document promise what the service hides."""
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    with open(os.path.join(root, "docs/RECORDINGS.md"), encoding="utf-8") as file:
+        text = file.read()
+    service = parse("criproxyd.service")["Service"]
+    hidden = {"ProtectHome": "/home", "PrivateTmp": "/tmp"}
+    assert all(service[key] == "yes" and "no: `%s`" % key in text for key in hidden)
+    assert service["ProtectSystem"] == "strict", "read-only, and all of it"
+    assert "InaccessiblePaths" not in service and "TemporaryFileSystem" not in service
+    paths = re.findall(r"recording:(/\S+)", text)
+    assert paths
+    allowed = [rule.replace(re.escape(os.environ["CRI_SYSCONFDIR"]), "/etc")
+               for rule in readable_paths()]
+    for path in paths:
+        assert any(re.fullmatch(rule, path) for rule in allowed), (path, allowed)
+        assert not path.startswith(tuple(hidden.values()))
+    assert not any(re.fullmatch(rule, "/srv/lab/x.recording") for rule in allowed)
+
+
 @pytest.mark.skipif(shutil.which("apparmor_parser") is None, reason="no apparmor_parser here")
 def test_apparmor_profile_parses():
     """Issue 8: the profile, with what it includes; and without a brace it does not."""

@@ -115,6 +115,100 @@ static void test_lines_of_a_trace(void **state)
     replay_stop(&replay);
 }
 
+/* --- what readers of a trace get ------------------------------------------- */
+
+struct reader {
+    unsigned shown;
+    uint64_t lost;
+};
+
+static bool on_read(void *context, uint64_t id, const struct trace_view *view)
+{
+    struct reader *reader = context;
+    (void)id;
+    reader->shown += view->text != NULL && !view->is_more;
+    reader->lost += view->lost;
+    return true;
+}
+
+/* Of 10 requests of one client for coap://h/x: how many a reader is shown, and told of as lost. */
+static void test_each_request_is_shown_or_told_of_if_it_matches(void **state)
+{
+    static const struct {
+        struct trace_tap tap;
+        unsigned shown, lost;
+    } rows[] = {
+        {{.target = ""}, 10, 0},
+        {{.per_s = 3}, 3, 7},
+        {{.client = "192.0.2.7"}, 10, 0},
+        {{.client = "192.0.2.7:40001", .per_s = 2}, 2, 8},
+        {{.client = "192.0.2.7:400010"}, 0, 0},
+        {{.client = "92.0.2.7", .per_s = 1}, 0, 0},
+        {{.target = "://h/x"}, 10, 0},
+        {{.target = "://h/x", .client = "192.0.2.7:", .reason = "answered", .per_s = 4}, 4, 6},
+        {{.target = "://h/y"}, 0, 0},
+        {{.reason = "answered"}, 10, 0},
+        {{.reason = "cached", .per_s = 1}, 0, 0},
+        {{.identity = "meter"}, 0, 0},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct replay replay;
+        struct reader reader = {.shown = 0};
+        struct trace_tap tap = rows[i].tap;
+        tap.id = 1;
+        tap.emit = on_read;
+        tap.context = &reader;
+        replay_start(&replay, NULL);
+        assert_int_equal(trace_add_tap(&replay.engine->client, &tap), 0);
+        for (unsigned number = 0; number < 10; number++) {
+            struct fake_datagram request;
+            char head[32];
+            snprintf(head, sizeof(head), "41 01 %04x %02x", number, number);
+            replay_ask(&replay, words(head, "35=coap://h/x"));
+            fake_peer_expect(replay.origin, "48 01 ...", &request);
+            fake_peer_reply(replay.origin, &request, "6T 45 MID TOKEN");
+            fake_net_run(0);
+        }
+        fake_net_run(1000); /* no later it is told what it did not get */
+        print_message("row %zu\n", i);
+        assert_int_equal(reader.shown, rows[i].shown);
+        assert_int_equal(reader.lost, rows[i].lost);
+        trace_remove_tap(&replay.engine->client, 1);
+        replay_stop(&replay);
+    }
+}
+
+/* A separate answer that was confirmed is more about a request that was counted, and none. */
+static void test_delivered_answers_are_no_requests_of_a_trace(void **state)
+{
+    struct replay replay;
+    struct reader reader = {.shown = 0};
+    const struct trace_tap tap = {.id = 1, .per_s = 1, .emit = on_read, .context = &reader};
+    (void)state;
+    replay_start(&replay, NULL);
+    assert_int_equal(trace_add_tap(&replay.engine->client, &tap), 0);
+    for (unsigned number = 0; number < 5; number++) {
+        struct fake_datagram request, answer;
+        char head[32];
+        snprintf(head, sizeof(head), "41 01 %04x %02x", number, number);
+        replay_ask(&replay, words(head, "35=coap://h/x"));
+        fake_peer_expect(replay.origin, "48 01 ...", &request);
+        fake_peer_reply(replay.origin, &request, "60 00 MID");
+        fake_net_run(300);
+        fake_peer_reply(replay.origin, &request, "5T 45 MID TOKEN");
+        fake_peer_expect(replay.client, "60 00 ...", NULL);
+        fake_peer_expect(replay.client, "41 45 ...", &answer);
+        fake_peer_reply(replay.client, &answer, "60 00 MID");
+        fake_net_run(1);
+    }
+    fake_net_run(1000);
+    assert_true(reader.shown < 5);
+    assert_int_equal(reader.shown + reader.lost, 5);
+    trace_remove_tap(&replay.engine->client, 1);
+    replay_stop(&replay);
+}
+
 /* --- names at their longest ------------------------------------------------ */
 
 #define LABELS_HEX_MAX (3 * 64 * 8)
@@ -172,6 +266,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lines_of_explain),
         cmocka_unit_test(test_lines_of_a_trace),
+        cmocka_unit_test(test_each_request_is_shown_or_told_of_if_it_matches),
+        cmocka_unit_test(test_delivered_answers_are_no_requests_of_a_trace),
         cmocka_unit_test(test_longest_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -188,14 +188,20 @@ def test_an_observation_is_followed(start_proxy, browser):
         uri = "coap://127.0.0.1:%d/o" % origin.port
         with proxy.client() as client:
             assert client.ask(target.options("cri") + [(OBSERVE, b"")]).code_text == "2.05"
-            view.wait(lambda: view.rows("list-observations")[0][:4] == [uri, "observing", "1", "5"])
+            view.wait(lambda: view.rows("list-observations")[0][:5]
+                      == [uri, "observing", "1", "1", "5"])
             view.click("#list-observations button")
-            view.wait(lambda: "observing, 5 bytes" in view.text("followed-list"))
+            view.wait(lambda: "observing, state 1, 5 bytes" in view.text("followed-list"))
             registration = origin.requests[0]
-            origin.send_to(0, Message(
-                type=NON, code=code(2, 5), mid=7, token=registration.token,
-                options=[(OBSERVE, b"\x06")], payload=b"a longer state").encode())
-            view.wait(lambda: "observing, 14 bytes" in view.text("followed-list"))
+            for number, state in ((6, b"a longer state"), (7, b"one as long as")):
+                origin.send_to(0, Message(
+                    type=NON, code=code(2, 5), mid=number, token=registration.token,
+                    options=[(OBSERVE, bytes([number]))], payload=state).encode())
+                view.wait(lambda number=number: "observing, state %d, 14 bytes" % (number - 4)
+                          in view.text("followed-list"))
+            check_what_is_heard(browser, "followed")
+            assert any(properties.get("live") == "polite" and role == "list" and
+                       name.startswith("Following ") for role, name, properties in heard(browser))
             view.picture("observation")
         view.click("#followed-stop")
         assert view.get("document.activeElement.id") == "observations-title"
@@ -282,6 +288,33 @@ def test_one_row_and_a_thousand(start_proxy, browser, count):
     assert len(view.rows("list-sessions")) == 1
 
 
+CONTROLS = {"button", "searchbox", "textbox", "checkbox", "combobox", "link", "slider", "spinbutton",
+            "radio", "switch", "tab", "menuitem"}
+NAMED = CONTROLS | {"region", "meter", "navigation", "img", "image", "table", "heading", "option"}
+
+
+def heard(browser):
+    """What a screen reader is told of: (role, name, properties), in the order of the page."""
+    nodes = browser.devtools("Accessibility.getFullAXTree")["nodes"]
+    return [(node.get("role", {}).get("value"), node.get("name", {}).get("value", ""),
+             {one["name"]: one["value"].get("value") for one in node.get("properties", [])})
+            for node in nodes if not node.get("ignored")]
+
+
+def check_what_is_heard(browser, where):
+    """Names for all that can be operated or found, headings in order, and nothing that interrupts."""
+    level = 0
+    for role, name, properties in heard(browser):
+        if role in NAMED or (properties.get("focusable") and role not in (
+                "RootWebArea", "main", "generic", "DescriptionListDetail")):
+            assert name.strip(), (where, role, properties)
+        if role == "heading":
+            assert 1 <= properties["level"] <= level + 1, (where, name, properties["level"], level)
+            level = properties["level"]
+        assert properties.get("live") in (None, "polite", "off"), (where, role, name)
+    assert level > 1, where
+
+
 @needs_browser
 def test_views_by_keyboard_and_by_ear(start_proxy, browser):
     """Issue 19, page: each view has a heading that gets the focus, and every field, table, button and
@@ -298,12 +331,7 @@ def test_views_by_keyboard_and_by_ear(start_proxy, browser):
         assert view.get("document.querySelectorAll('.view:not([hidden])').length") == 1
         assert view.get("document.querySelector('[aria-current]').hash") == "#" + name
         assert view.get("document.documentElement.scrollWidth") <= 360
-        for node in browser.devtools("Accessibility.getFullAXTree")["nodes"]:
-            role = node.get("role", {}).get("value")
-            if not node.get("ignored") and role in (
-                    "button", "searchbox", "textbox", "checkbox", "combobox", "region", "meter",
-                    "navigation"):
-                assert node["name"]["value"], (name, role, node)
+        check_what_is_heard(browser, name)
     view.click("#skip")
     assert view.get("document.activeElement.id") == "main"
     browser.devtools("Input.dispatchKeyEvent", type="keyDown", key="Tab", code="Tab",

@@ -318,7 +318,8 @@ const LISTS = {
   observations: {
     title: "observations-title", empty: "Nothing is observed.", key: (row) => row.target,
     columns: [["target", "Target", plain, "any"], ["state", "State", plain, ""],
-      ["observers", "Observers", count, "number"], ["bytes", "Bytes", count, "number"],
+      ["observers", "Observers", count, "number"], ["states", "States", count, "number"],
+      ["bytes", "Bytes", count, "number"],
       ["age_s", "Age", seconds, "number"], ["max_age_s", "Max-Age", seconds, "number"]],
     action: (row) => ["Follow", "follow " + row.target, () => follow(row.target)],
   },
@@ -378,6 +379,7 @@ function makeList(name, list) {
   region.setAttribute("role", "region");
   region.setAttribute("aria-labelledby", list.title);
   table.id = "list-" + name;
+  table.setAttribute("aria-labelledby", list.title);
   for (const [, title, , style] of [...list.columns, ["", "", plain, ""]]) {
     const cellMade = document.createElement(title === "" ? "td" : "th");
     cellMade.textContent = title;
@@ -460,13 +462,12 @@ function noteFollowed(words) {
   }
 }
 
-// A new state is younger than the one before, or of another length.
+// States are numbered: one that is as long as the one before is another one, too.
 function watchFollowed(rows) {
   const row = followed === null ? undefined : rows.find((one) => one.target === followed.target);
   if (followed === null) {
     return;
   }
-  const born = row === undefined ? "" : Math.round(Date.now() / 1000 - (row.age_s || 0));
   const before = followed.last;
   if (row === undefined) {
     if (before !== null) {
@@ -475,11 +476,11 @@ function watchFollowed(rows) {
     }
     return;
   }
-  if (before === "" || before === null || born - before.born > 1 || row.bytes !== before.bytes ||
+  if (before === "" || before === null || row.states !== before.states ||
       row.observers !== before.observers || row.state !== before.state) {
-    noteFollowed(row.state + ", " + (row.bytes === undefined ? "no state yet" : number(row.bytes) +
-      " bytes") + ", observers: " + row.observers);
-    followed.last = { born, bytes: row.bytes, observers: row.observers, state: row.state };
+    noteFollowed(row.state + ", " + (row.states === undefined ? "no state yet" : "state " +
+      number(row.states) + ", " + number(row.bytes) + " bytes") + ", observers: " + row.observers);
+    followed.last = row;
   }
 }
 
