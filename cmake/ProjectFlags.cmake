@@ -47,6 +47,18 @@ foreach(flag -fcf-protection=full -fstack-clash-protection)
   endif()
 endforeach()
 
+# To clear or copy a struct of some hundred bytes gcc writes "rep stos" or "rep movs" (x86), whose
+# start alone takes as long as the whole work by vectors; libc's functions have those.
+if(NOT CRI_SANITIZE)
+  foreach(flag -mmemset-strategy=libcall:-1:noalign -mmemcpy-strategy=libcall:-1:noalign)
+    string(MAKE_C_IDENTIFIER "CRI_HAS${flag}" has)
+    check_c_compiler_flag("-Werror ${flag}" ${has})
+    if(${has})
+      target_compile_options(project_flags INTERFACE ${flag})
+    endif()
+  endforeach()
+endif()
+
 include(CheckPIESupported)
 check_pie_supported()
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 /* "[ffff:...]%4294967295:65535" and its NUL. */
 #define ADDRESS_TEXT_MAX 72
@@ -32,6 +33,9 @@ struct address {
     uint8_t ip[16];  /* network order; IPv4 in the first 4 bytes, the rest zero */
 };
 
+/* Hashing and comparing take the struct as it lies in memory. */
+_Static_assert(sizeof(struct address) == 24, "struct address has no padding");
+
 /* The two ends of a datagram's way. */
 struct udp_path {
     struct address remote;
@@ -47,10 +51,23 @@ size_t address_ip_len(const struct address *address);
  * Whether family, IP address, scope and port are the same; false for an IPv4-mapped address and its
  * IPv4 address.
  */
-bool address_equal(const struct address *a, const struct address *b);
+static inline bool address_equal(const struct address *a, const struct address *b)
+{
+    uint64_t of_a[3], of_b[3];
+    memcpy(of_a, a, sizeof of_a);
+    memcpy(of_b, b, sizeof of_b);
+    return ((of_a[0] ^ of_b[0]) | (of_a[1] ^ of_b[1]) | (of_a[2] ^ of_b[2])) == 0;
+}
 
 /** Whether IP address and scope are the same; ports are ignored. False for different families. */
-bool address_same_host(const struct address *a, const struct address *b);
+static inline bool address_same_host(const struct address *a, const struct address *b)
+{
+    uint64_t of_a[2], of_b[2];
+    memcpy(of_a, a->ip, sizeof of_a);
+    memcpy(of_b, b->ip, sizeof of_b);
+    return a->family == b->family && a->scope == b->scope &&
+           ((of_a[0] ^ of_b[0]) | (of_a[1] ^ of_b[1])) == 0;
+}
 
 /**
  * Whether one of the @p count @p addresses has the same IP address and scope; ports are ignored.

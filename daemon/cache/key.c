@@ -36,33 +36,55 @@ static void put_bytes(struct key_writer *writer, const uint8_t *data, size_t len
     }
 }
 
-/* The @p width low bytes of @p value. */
-static inline void put_uint(struct key_writer *writer, uint32_t value, size_t width)
+/* The @p width low bytes of @p value; @p at is behind them afterwards. */
+static inline void store_uint(uint8_t **at, uint32_t value, size_t width)
 {
-    uint8_t *at = key_room(writer, width);
-    while (at != NULL && width > 0) {
-        at[--width] = (uint8_t)value;
-        value >>= 8;
+    for (size_t i = width; i > 0; i--) {
+        *(*at)++ = (uint8_t)(value >> (8 * (i - 1)));
     }
 }
 
-static void put_counted(struct key_writer *writer, const uint8_t *data, size_t len, size_t width)
+static inline void put_uint(struct key_writer *writer, uint32_t value, size_t width)
+{
+    uint8_t *at = key_room(writer, width);
+    if (at != NULL) {
+        store_uint(&at, value, width);
+    }
+}
+
+static inline void put_counted(struct key_writer *writer, const uint8_t *data, size_t len,
+                               size_t width)
 {
     put_uint(writer, (uint32_t)len, width);
     put_bytes(writer, data, len);
 }
 
+/* Scheme and port, and an address or the length of a name. */
+static void put_endpoint(struct key_writer *writer, const struct target *target)
+{
+    const size_t ip_len = sizeof(target->address.ip);
+    uint8_t *at = key_room(writer, 4 + 2 + 1 + (target->is_name ? 1 : ip_len + 4));
+    if (at == NULL) {
+        return;
+    }
+    store_uint(&at, target->scheme->number, 4);
+    store_uint(&at, target->port, 2);
+    if (target->is_name) {
+        store_uint(&at, ADDRESS_NONE, 1);
+        store_uint(&at, target->name_len, 1);
+    } else {
+        store_uint(&at, target->address.family, 1);
+        memcpy(at, target->address.ip, ip_len);
+        at += ip_len;
+        store_uint(&at, target->address.scope, 4);
+    }
+}
+
 static void put_target(struct key_writer *writer, const struct target *target)
 {
-    put_uint(writer, target->scheme->number, 4);
-    put_uint(writer, target->port, 2);
+    put_endpoint(writer, target);
     if (target->is_name) {
-        put_uint(writer, ADDRESS_NONE, 1);
-        put_counted(writer, target->name, target->name_len, 1);
-    } else {
-        put_uint(writer, target->address.family, 1);
-        put_bytes(writer, target->address.ip, sizeof(target->address.ip));
-        put_uint(writer, target->address.scope, 4);
+        put_bytes(writer, target->name, target->name_len);
     }
     /* The segments have their own lengths in front already. */
     put_counted(writer, target->path.packed, target->path.len, 4);

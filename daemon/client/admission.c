@@ -12,15 +12,15 @@ enum reason admit_client(const struct client_side *side, struct leg *leg)
 {
     struct peer *peer = leg->peer;
     const struct asker *asker = &leg->asker;
-    const struct access_client client =
-        access_client_of(&asker->path.remote, asker->scheme, asker->identity);
     if (peer->standing_epoch != side->context.policy_epoch) {
+        const struct access_client client =
+            access_client_of(&asker->path.remote, asker->scheme, asker->identity);
         peer->standing = (uint8_t)access_standing(side->context.config->access, &client);
         peer->limits = access_limits(side->context.config->access, &client);
         peer->standing_epoch = side->context.policy_epoch;
     }
     leg->asker.standing = peer->standing;
-    return leg->asker.standing == STANDING_NONE ? access_refusal(&client) : REASON_none;
+    return leg->asker.standing == STANDING_NONE ? access_refusal(asker->identity) : REASON_none;
 }
 
 /* --- how much of it ------------------------------------------------------------ */

@@ -108,7 +108,7 @@ static struct explain_verdict judge_client(const struct config *config,
     const struct target *target = request->target;
     *ret_name = *ret_address = (struct access_verdict){.reason = REASON_none};
     if (request->standing == STANDING_NONE) {
-        return refused_for(access_refusal(&request->client));
+        return refused_for(access_refusal(request->client.identity));
     }
     *ret_name = access_check_target(config->access, request);
     bool is_put_off = ret_name->may_be_opened && !way->is_to_parent;
@@ -624,7 +624,7 @@ struct explain_result explain_target(const struct config *config,
     } else {
         /* Whether a client is served is decided before its target is looked at. */
         if (question.request.standing == STANDING_NONE) {
-            problem = (struct problem){.reason = access_refusal(&question.request.client)};
+            problem = (struct problem){.reason = access_refusal(question.request.client.identity)};
         }
         result = print_refusal(&problem, out);
     }

@@ -424,7 +424,8 @@ static void send_on(struct client_side *side, struct incoming *incoming,
     struct message bodiless = *incoming->message;
     bodiless.payload = (struct bytes){0};
     recipe.message = plan == BLOCK_PLAN_PASS ? incoming->message : &bodiless;
-    struct problem problem = {.reason = REASON_proxy_busy};
+    struct problem problem;
+    problem_set(&problem, REASON_proxy_busy);
     struct request *request = request_make(side, incoming->leg, incoming->message);
     bool is_plain = plan == BLOCK_PLAN_PASS && !question->is_registration;
     if (request != NULL) {
@@ -682,11 +683,16 @@ static bool take_published(struct client_side *side, struct incoming *incoming,
     return !needs_zone || zones_apply(zones_of(&side->fetch), local, target, ret_problem);
 }
 
-static struct incoming incoming_of(struct leg *leg, const struct message *message)
+/* What has yet to be found out is not cleared: options and target are most of a kilobyte. */
+static void incoming_begin(struct incoming *incoming, struct leg *leg,
+                           const struct message *message)
 {
     leg->token = message->token;
     leg->is_safe = message->code == CODE_GET || message->code == CODE_FETCH;
-    return (struct incoming){.message = message, .leg = leg};
+    incoming->message = message;
+    incoming->leg = leg;
+    incoming->found = NULL;
+    incoming->drops_echo = false;
 }
 
 void request_handle(struct client_side *side, struct leg *leg, const struct message *message,
@@ -698,8 +704,10 @@ void request_handle(struct client_side *side, struct leg *leg, const struct mess
     if (side->context.capture != NULL && leg->kind == LEG_STREAM) {
         stream_capture(leg, message, false);
     }
-    struct incoming made = incoming_of(leg, message), *incoming = &made;
-    struct problem problem = {.reason = admit_request(side, incoming)};
+    struct incoming made, *incoming = &made;
+    struct problem problem;
+    incoming_begin(incoming, leg, message);
+    problem_set(&problem, admit_request(side, incoming));
     metric_add(&side->context.metrics.requests, 1);
     incoming->leg->peer->requests++;
     if (problem.reason == REASON_client_busy && limit_is_silent(side, incoming->leg)) {
@@ -734,8 +742,9 @@ void request_handle(struct client_side *side, struct leg *leg, const struct mess
 void request_refuse(struct client_side *side, struct leg *leg, const struct message *message,
                     enum reason reason)
 {
-    struct incoming incoming = incoming_of(leg, message);
+    struct incoming incoming;
     struct problem problem = {.reason = reason};
+    incoming_begin(&incoming, leg, message);
     metric_add(&side->context.metrics.requests, 1);
     refuse_request(side, &incoming, &problem);
 }

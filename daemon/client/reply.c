@@ -8,23 +8,31 @@
 
 #include <string.h>
 
-/* An option of the proxy's own that is still to be written. */
-struct own_option_due {
-    uint16_t number;
-    bool is_due;
-    uint32_t value;
-};
-
 #define OWN_OPTIONS 6u
 
-static void reply_write_own(struct message_writer *writer, struct own_option_due own[OWN_OPTIONS],
-                            uint32_t limit)
+/* The proxy's own options, in ascending order of their numbers. */
+struct own_options {
+    struct {
+        uint16_t number;
+        uint32_t value;
+    } list[OWN_OPTIONS];
+    size_t count, next; /* how many there are, and which of them is to be written next */
+};
+
+static inline void own_add(struct own_options *own, bool is_due, uint16_t number, uint32_t value)
 {
-    for (size_t i = 0; i < OWN_OPTIONS; i++) {
-        if (own[i].is_due && own[i].number <= limit) {
-            message_writer_option_uint(writer, own[i].number, own[i].value);
-            own[i].is_due = false;
-        }
+    if (is_due) {
+        own->list[own->count].number = number;
+        own->list[own->count++].value = value;
+    }
+}
+
+/* Write them up to number @p limit. */
+static inline void reply_write_own(struct message_writer *writer, struct own_options *own,
+                                   uint32_t limit)
+{
+    for (; own->next < own->count && own->list[own->next].number <= limit; own->next++) {
+        message_writer_option_uint(writer, own->list[own->next].number, own->list[own->next].value);
     }
 }
 
@@ -50,23 +58,23 @@ void reply_write_options(struct message_writer *writer, const struct reply *repl
 {
     struct option_iter iter;
     struct option option;
-    /* In ascending order of their numbers. */
-    struct own_option_due own[OWN_OPTIONS] = {
-        {OPTION_observe, reply->has_observe, reply->observe},
-        {OPTION_max_age, reply->is_aged || reply->max_age_s > 0, reply->max_age_s},
-        {OPTION_block2, reply->has_block2, reply->block2},
-        {OPTION_block1, reply->has_block1, reply->block1},
-        {OPTION_size2, reply->size2 > 0, reply->size2},
-        {OPTION_size1, reply->size1 > 0, reply->size1},
-    };
+    struct own_options own;
+    own.count = 0;
+    own.next = 0;
+    own_add(&own, reply->has_observe, OPTION_observe, reply->observe);
+    own_add(&own, reply->is_aged || reply->max_age_s > 0, OPTION_max_age, reply->max_age_s);
+    own_add(&own, reply->has_block2, OPTION_block2, reply->block2);
+    own_add(&own, reply->has_block1, OPTION_block1, reply->block1);
+    own_add(&own, reply->size2 > 0, OPTION_size2, reply->size2);
+    own_add(&own, reply->size1 > 0, OPTION_size1, reply->size1);
     option_iter_init(&iter, reply->options);
     while (option_iter_next(&iter, &option)) {
         if (reply_forwards(reply, option.number)) {
-            reply_write_own(writer, own, option.number);
+            reply_write_own(writer, &own, option.number);
             message_writer_option(writer, option.number, option.value);
         }
     }
-    reply_write_own(writer, own, UINT32_MAX);
+    reply_write_own(writer, &own, UINT32_MAX);
 }
 
 struct bytes reply_encode(uint8_t *buffer, size_t capacity, enum message_type type, uint16_t mid,

@@ -116,7 +116,7 @@ enum message_error message_decode(const uint8_t *data, size_t len, struct messag
     return good ? MESSAGE_OK : MESSAGE_FORMAT_ERROR;
 }
 
-bool option_iter_next(struct option_iter *iter, struct option *ret_option)
+bool option_iter_next_long(struct option_iter *iter, struct option *ret_option)
 {
     if (iter->left == 0) {
         return false;
@@ -140,7 +140,11 @@ bool option_find(struct bytes options, uint16_t number, struct bytes *ret_value)
     struct cursor in = {options.data, options.len};
     struct bytes value;
     uint32_t at = 0;
-    while (in.left > 0 && at <= number && message_take_option(&in, &at, &value)) {
+    while (in.left > 0) {
+        /* Most options that are looked for are not there: the rest of a head says nothing then. */
+        if (at + (in.at[0] >> 4) > number || !message_take_option(&in, &at, &value)) {
+            return false;
+        }
         if (at == number) {
             *ret_value = value;
             return true;
@@ -183,29 +187,24 @@ static uint8_t *reserve(struct message_writer *writer, size_t len)
     return at;
 }
 
-static void append(struct message_writer *writer, struct bytes bytes)
+/* Bytes that follow the nibble for @p value. */
+static inline size_t extension_len(size_t value)
 {
-    uint8_t *at = bytes.len > 0 ? reserve(writer, bytes.len) : NULL;
-    if (at != NULL) {
-        memcpy(at, bytes.data, bytes.len);
-    }
+    return (value >= EXT8_BASE ? 1u : 0u) + (value >= EXT16_BASE ? 1u : 0u);
 }
 
-/* The nibble for @p value; its extension goes to @p ext, *ext_len bytes of it. */
-static unsigned nibble_for(size_t value, uint8_t ext[2], size_t *ext_len)
+/* The nibble for @p value, whose extension goes to @p ext. */
+static inline unsigned put_extension(uint8_t *ext, size_t value)
 {
     if (value < EXT8_BASE) {
-        *ext_len = 0;
         return (unsigned)value;
     }
     if (value < EXT16_BASE) {
         ext[0] = (uint8_t)(value - EXT8_BASE);
-        *ext_len = 1;
         return NIBBLE_EXT8;
     }
     ext[0] = (uint8_t)((value - EXT16_BASE) >> 8);
     ext[1] = (uint8_t)(value - EXT16_BASE);
-    *ext_len = 2;
     return NIBBLE_EXT16;
 }
 
@@ -214,46 +213,41 @@ static unsigned nibble_for(size_t value, uint8_t ext[2], size_t *ext_len)
 void message_writer_init(struct message_writer *writer, uint8_t *buffer, size_t capacity,
                          enum message_type type, uint8_t code, uint16_t mid, struct bytes token)
 {
-    uint8_t ext[2];
-    size_t ext_len;
     *writer = (struct message_writer){.buffer = buffer, .capacity = capacity};
     if (token.len > EXT16_BASE + UINT16_MAX) {
         writer->overflow = true;
         return;
     }
-    unsigned nibble = nibble_for(token.len, ext, &ext_len);
-    uint8_t *head = reserve(writer, MESSAGE_HEADER_LEN);
-    if (head != NULL) {
-        head[0] = (uint8_t)(1u << 6 | (unsigned)type << 4 | nibble);
-        head[1] = code;
-        head[2] = (uint8_t)(mid >> 8);
-        head[3] = (uint8_t)mid;
+    size_t ext_len = extension_len(token.len);
+    uint8_t *head = reserve(writer, MESSAGE_HEADER_LEN + ext_len + token.len);
+    if (head == NULL) {
+        return;
     }
-    append(writer, (struct bytes){ext, ext_len});
-    append(writer, token);
+    uint8_t *at = head + MESSAGE_HEADER_LEN;
+    head[0] = (uint8_t)(1u << 6 | (unsigned)type << 4 | put_extension(at, token.len));
+    head[1] = code;
+    head[2] = (uint8_t)(mid >> 8);
+    head[3] = (uint8_t)mid;
+    if (token.len > 0) {
+        memcpy(at + ext_len, token.data, token.len);
+    }
 }
 
 /* An option whose head takes more than a byte. */
 static void write_long_option(struct message_writer *writer, uint16_t number, struct bytes value)
 {
-    uint8_t head[5], ext[2];
-    size_t head_len = 1, ext_len;
     if (value.len > EXT16_BASE + UINT16_MAX) {
         writer->overflow = true;
         return;
     }
-    unsigned delta = nibble_for((size_t)(number - writer->number), head + 1, &ext_len);
-    head_len += ext_len;
-    unsigned len = nibble_for(value.len, ext, &ext_len);
-    memcpy(head + head_len, ext, ext_len);
-    head_len += ext_len;
-    head[0] = (uint8_t)(delta << 4 | len);
-
+    size_t delta = (size_t)(number - writer->number);
+    size_t delta_ext = extension_len(delta), head_len = 1 + delta_ext + extension_len(value.len);
     uint8_t *at = reserve(writer, head_len + value.len);
     if (at == NULL) {
         return;
     }
-    memcpy(at, head, head_len);
+    unsigned delta_nibble = put_extension(at + 1, delta);
+    at[0] = (uint8_t)(delta_nibble << 4 | put_extension(at + 1 + delta_ext, value.len));
     if (value.len > 0) {
         memcpy(at + head_len, value.data, value.len);
     }

@@ -98,6 +98,9 @@ struct option {
     struct bytes value;
 };
 
+/* The most that the first byte of an option has by itself (RFC 7252 section 3.1). */
+#define OPTION_SHORT_MAX 12u
+
 struct option_iter {
     const uint8_t *at;
     size_t left;
@@ -109,8 +112,26 @@ static inline void option_iter_init(struct option_iter *iter, struct bytes optio
     *iter = (struct option_iter){.at = options.data, .left = options.len, .number = 0};
 }
 
+/** option_iter_next() where the head has more than one byte, and at the end. */
+bool option_iter_next_long(struct option_iter *iter, struct option *ret_option);
+
 /** The next option in ascending order of numbers, borrowed from the message; false at the end. */
-bool option_iter_next(struct option_iter *iter, struct option *ret_option);
+static inline bool option_iter_next(struct option_iter *iter, struct option *ret_option)
+{
+    if (iter->left == 0) {
+        return false;
+    }
+    unsigned delta = (unsigned)iter->at[0] >> 4, len = iter->at[0] & 15u;
+    if (delta > OPTION_SHORT_MAX || len > OPTION_SHORT_MAX || len >= iter->left ||
+        delta > (unsigned)UINT16_MAX - iter->number) {
+        return option_iter_next_long(iter, ret_option);
+    }
+    iter->number = (uint16_t)(iter->number + delta);
+    *ret_option = (struct option){iter->number, {iter->at + 1, len}};
+    iter->at += 1 + len;
+    iter->left -= 1 + len;
+    return true;
+}
 
 /**
  * The first option with that number among encoded @p options, which must have been checked. The

@@ -117,32 +117,37 @@ static void path_finish(struct segments *path)
 
 /* --- from a CRI --------------------------------------------------------- */
 
-/* Text of an item in at most 255 bytes of @p room; false with the problem set. */
-static bool item_text(struct builder *builder, const struct cri_item *item, uint8_t *room,
-                      struct bytes *ret_text)
+/* Text of an item with percent-encoded pieces; as item_text(). */
+static bool pet_text(struct builder *builder, const struct cri_item *item, uint8_t *room,
+                     struct bytes *ret_text)
 {
-    if (!item->is_pet) {
-        *ret_text = (struct bytes){item->text.data, item->text.len};
-    } else if (!builder->flatten) {
+    struct cri_iter iter;
+    struct cri_slice piece;
+    bool is_bytes;
+    size_t len = 0;
+    if (!builder->flatten) {
         return fail_target(builder, REASON_cri_pet);
-    } else {
-        struct cri_iter iter;
-        struct cri_slice piece;
-        bool is_bytes;
-        size_t len = 0;
-        cri_piece_init(&iter, item);
-        while (cri_piece_next(&iter, &is_bytes, &piece)) {
-            if (piece.len > TARGET_NAME_MAX - len) {
-                return fail_target(builder, REASON_cri_too_long);
-            }
-            memcpy(room + len, piece.data, piece.len);
-            len += piece.len;
-        }
-        *ret_text = (struct bytes){room, len};
-        if (!is_utf8(*ret_text)) {
-            return fail_target(builder, REASON_uri_malformed); /* TGT-11 */
-        }
     }
+    cri_piece_init(&iter, item);
+    while (cri_piece_next(&iter, &is_bytes, &piece)) {
+        if (piece.len > TARGET_NAME_MAX - len) {
+            return fail_target(builder, REASON_cri_too_long);
+        }
+        memcpy(room + len, piece.data, piece.len);
+        len += piece.len;
+    }
+    *ret_text = (struct bytes){room, len};
+    return is_utf8(*ret_text) || fail_target(builder, REASON_uri_malformed); /* TGT-11 */
+}
+
+/* Text of an item in at most 255 bytes of @p room; false with the problem set. */
+static inline bool item_text(struct builder *builder, const struct cri_item *item, uint8_t *room,
+                             struct bytes *ret_text)
+{
+    if (item->is_pet) {
+        return pet_text(builder, item, room, ret_text);
+    }
+    *ret_text = (struct bytes){item->text.data, item->text.len};
     return ret_text->len <= TARGET_NAME_MAX || fail_target(builder, REASON_cri_too_long);
 }
 
@@ -154,6 +159,9 @@ static bool pack_list(struct builder *builder, const struct cri_list *list,
     struct bytes text;
     uint8_t room[TARGET_NAME_MAX];
     *ret_segments = (struct segments){.packed = builder->at};
+    if (list->count == 0) {
+        return true; /* most have no query */
+    }
     cri_iter_init(&iter, list);
     while (cri_iter_next(&iter, &item)) {
         if (!item_text(builder, &item, room, &text) || !segments_add(builder, ret_segments, text)) {

@@ -161,24 +161,24 @@ static struct reply cached_reply_of(const struct representation *representation,
     };
 }
 
-struct reply cached_reply_to(struct bytes etags, const struct reply *reply,
-                             uint8_t etag_option[ETAG_OPTION_MAX])
+bool cached_validates(struct bytes etags, const struct reply *reply)
 {
-    struct reply made = *reply;
     struct bytes etag = freshness_etag(reply->options);
-    if (reply->code != CODE(2, 5) || reply->has_observe || etag.len == 0 ||
-        !etag_is_among(etags, etag)) {
-        return made;
-    }
-    made.code = CODE(2, 3);
-    made.payload = (struct bytes){0};
+    return reply->code == CODE(2, 5) && !reply->has_observe && etag.len > 0 &&
+           etag_is_among(etags, etag);
+}
+
+void cached_make_valid(struct reply *reply, uint8_t etag_option[ETAG_OPTION_MAX])
+{
+    struct bytes etag = freshness_etag(reply->options);
+    reply->code = CODE(2, 3);
+    reply->payload = (struct bytes){0};
     if (!reply->is_aged) {
         uint32_t max_age_s = freshness_max_age_s(reply->options);
-        made.is_aged = max_age_s != MAX_AGE_DEFAULT_S;
-        made.max_age_s = made.is_aged ? max_age_s : 0;
+        reply->is_aged = max_age_s != MAX_AGE_DEFAULT_S;
+        reply->max_age_s = reply->is_aged ? max_age_s : 0;
     }
-    made.options = (struct bytes){etag_option, freshness_etag_option(etag, etag_option)};
-    return made;
+    reply->options = (struct bytes){etag_option, freshness_etag_option(etag, etag_option)};
 }
 
 /* Stale: to be validated, where it can be, else of no use any more. */
@@ -248,7 +248,7 @@ static struct cache_entry *cached_look(struct fetch_side *side, const struct que
                                        uint8_t hop_limit, struct cached_lookup *ret_lookup)
 {
     struct cache_key *key = &ret_lookup->key;
-    *ret_lookup = (struct cached_lookup){.hop_limit = hop_limit};
+    cached_lookup_begin(ret_lookup, hop_limit);
     bool is_on = cache_store_is_on(&side->cache);
     bool needs_key = is_on || side->context.config->cache_coalesce || question->is_registration;
     if (!needs_key || !cached_make_key(side, question, key, &ret_lookup->sharing)) {
@@ -685,8 +685,6 @@ bool cached_can_help(struct fetch_side *side, const struct fetch *fetch)
     return find_help(side, fetch) != NULL;
 }
 
-/* --- question ----------------------------------------------------------- */
-
 /* --- may it be asked ---------------------------------------------------- */
 
 static enum reason check_question(struct fetch_side *side, const struct question *question,
@@ -746,8 +744,10 @@ static bool take_entry(struct fetch_side *side, const struct question *question,
     if (!shared_hears(side)) {
         metric_add(&side->context.metrics.cache_unheard_hits, 1);
     }
-    struct reply whole = cached_reply_of(&kept, context_now_ms(&side->context));
-    finding->reply = cached_reply_to(message->options, &whole, finding->etag_option);
+    finding->reply = cached_reply_of(&kept, context_now_ms(&side->context));
+    if (cached_validates(message->options, &finding->reply)) {
+        cached_make_valid(&finding->reply, finding->etag_option);
+    }
     return true;
 }
 
@@ -784,7 +784,7 @@ enum reason question_look(struct fetch_side *side, const struct question *questi
     struct cache_entry *entry = cached_look(side, question, finding->hop_limit, &finding->lookup);
     if (entry == NULL) {
         if (question->is_not_stored) {
-            finding->lookup = (struct cached_lookup){.hop_limit = finding->hop_limit};
+            cached_lookup_begin(&finding->lookup, finding->hop_limit);
         }
         return find_way(side, question, finding);
     }

@@ -33,6 +33,18 @@ struct cached_lookup {
     uint32_t etag_count;
 };
 
+/** Nothing is known yet. The key, and what lies behind the counts, is not cleared. */
+static inline void cached_lookup_begin(struct cached_lookup *lookup, uint8_t hop_limit)
+{
+    lookup->has_key = false;
+    lookup->is_unfit = false;
+    lookup->answer = CACHE_ANSWER_OFF;
+    lookup->sharing = CACHE_SHARING_NONE;
+    lookup->hop_limit = hop_limit;
+    lookup->candidates.count = 0;
+    lookup->etag_count = 0;
+}
+
 /** Bytes that cached_begin() takes of a fetch's memory; 0 where the request has no key. */
 size_t cached_bytes(const struct cached_lookup *lookup, const struct message *message);
 
@@ -107,13 +119,17 @@ bool cached_help(struct fetch_side *side, const struct fetch *fetch, struct aske
 bool cached_can_help(struct fetch_side *side, const struct fetch *fetch);
 
 /**
- * The answer as it is for a request that names @p etags, encoded options: 2.03 where the answer's
- * is among them.
- *
- * @param etag_option room for an option; borrowed by what is returned.
+ * Whether a request that names @p etags, encoded options, has the answer already: its ETag is among
+ * them (RFC 7252 section 5.10.6.2); false where there is none.
  */
-struct reply cached_reply_to(struct bytes etags, const struct reply *reply,
-                             uint8_t etag_option[ETAG_OPTION_MAX]);
+bool cached_validates(struct bytes etags, const struct reply *reply);
+
+/**
+ * Make @p reply, for which cached_validates() is true, a 2.03. Cannot fail.
+ *
+ * @param etag_option room for its option, which it borrows.
+ */
+void cached_make_valid(struct reply *reply, uint8_t etag_option[ETAG_OPTION_MAX]);
 
 /*
  * What a client asks, before there is a fetch: whether it may be asked, whether an answer is

@@ -43,39 +43,35 @@ static void write_request_tag(struct message_writer *writer, uint64_t tag)
     message_writer_option(writer, OPTION_request_tag, (struct bytes){value, sizeof(value)});
 }
 
-/* Which options of our own there will be. */
+static inline void due_add(struct merge *merge, bool is_due, uint16_t number)
+{
+    if (is_due) {
+        merge->due[merge->due_count++] = number;
+    }
+}
+
+/* Which options of our own there will be, in ascending order of their numbers. */
 static void find_due(struct merge *merge)
 {
     const struct naming *naming = merge->naming;
     const struct additions *additions = merge->additions;
-    /* In ascending order of their numbers. */
-    const struct {
-        uint16_t number;
-        bool is_due;
-    } own[OWN_OPTIONS] = {
-        {OPTION_uri_host, naming->host.data != NULL},
-        {OPTION_etag, additions->etag_count > 0},
-        {OPTION_if_none_match, additions->adds_if_none_match},
-        {OPTION_observe, additions->has_observe},
-        {OPTION_uri_port, naming->has_port},
-        {OPTION_uri_path, naming->has_uri_options},
-        {OPTION_uri_query, naming->has_uri_options},
-        {OPTION_hop_limit, additions->hop_limit > 0},
-        {OPTION_block2, additions->block2.is_present},
-        {OPTION_block1, additions->block1.is_present},
-        {OPTION_proxy_uri, naming->option == OPTION_proxy_uri},
-        {OPTION_proxy_scheme, naming->option == OPTION_proxy_scheme},
-        {OPTION_size1, additions->size1.is_present},
-        {OPTION_proxy_cri, naming->option == OPTION_proxy_cri},
-        {OPTION_proxy_scheme_number, naming->option == OPTION_proxy_scheme_number},
-        {OPTION_no_response, additions->no_response.is_present},
-        {OPTION_request_tag, additions->request_tag != 0},
-    };
-    for (size_t i = 0; i < OWN_OPTIONS; i++) {
-        if (own[i].is_due) {
-            merge->due[merge->due_count++] = own[i].number;
-        }
-    }
+    due_add(merge, naming->host.data != NULL, OPTION_uri_host);
+    due_add(merge, additions->etag_count > 0, OPTION_etag);
+    due_add(merge, additions->adds_if_none_match, OPTION_if_none_match);
+    due_add(merge, additions->has_observe, OPTION_observe);
+    due_add(merge, naming->has_port, OPTION_uri_port);
+    due_add(merge, naming->has_uri_options && merge->target->path.len > 0, OPTION_uri_path);
+    due_add(merge, naming->has_uri_options && merge->target->query.len > 0, OPTION_uri_query);
+    due_add(merge, additions->hop_limit > 0, OPTION_hop_limit);
+    due_add(merge, additions->block2.is_present, OPTION_block2);
+    due_add(merge, additions->block1.is_present, OPTION_block1);
+    due_add(merge, naming->option == OPTION_proxy_uri, OPTION_proxy_uri);
+    due_add(merge, naming->option == OPTION_proxy_scheme, OPTION_proxy_scheme);
+    due_add(merge, additions->size1.is_present, OPTION_size1);
+    due_add(merge, naming->option == OPTION_proxy_cri, OPTION_proxy_cri);
+    due_add(merge, naming->option == OPTION_proxy_scheme_number, OPTION_proxy_scheme_number);
+    due_add(merge, additions->no_response.is_present, OPTION_no_response);
+    due_add(merge, additions->request_tag != 0, OPTION_request_tag);
 }
 
 static void write_own_option(struct merge *merge, uint16_t number)

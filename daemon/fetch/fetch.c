@@ -201,8 +201,9 @@ static void tell_waiter(struct fetch_side *side, struct fetch *fetch, struct wai
         waiter->calls->on_alone(side, waiter->owner, fetch);
         return;
     }
-    if (reply != NULL && waiter->etags.len > 0) {
-        own = cached_reply_to(waiter->etags, reply, etag_option);
+    if (reply != NULL && waiter->etags.len > 0 && cached_validates(waiter->etags, reply)) {
+        own = *reply;
+        cached_make_valid(&own, etag_option);
         reply = &own;
     }
     if (reply != NULL && needs_blocks(fetch, waiter, reply)) {

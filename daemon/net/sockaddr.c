@@ -23,15 +23,19 @@ socklen_t sockaddr_from_address(const struct address *address, union sockaddr_an
 
 void sockaddr_to_address(const void *name, socklen_t name_len, struct address *ret_address)
 {
-    union sockaddr_any copy = {.any.sa_family = AF_UNSPEC};
+    union sockaddr_any copy;
 
-    memcpy(&copy, name, name_len < sizeof copy ? name_len : sizeof copy);
     memset(ret_address, 0, sizeof *ret_address);
-    if (copy.any.sa_family == AF_INET && name_len >= sizeof copy.ipv4) {
+    if (name_len < sizeof copy.ipv4) { /* too short for either */
+        return;
+    }
+    memcpy(&copy.ipv4, name, sizeof copy.ipv4);
+    if (copy.any.sa_family == AF_INET) {
         ret_address->family = ADDRESS_IPV4;
         ret_address->port = ntohs(copy.ipv4.sin_port);
         memcpy(ret_address->ip, &copy.ipv4.sin_addr, 4);
     } else if (copy.any.sa_family == AF_INET6 && name_len >= sizeof copy.ipv6) {
+        memcpy(&copy.ipv6, name, sizeof copy.ipv6);
         ret_address->family = ADDRESS_IPV6;
         ret_address->port = ntohs(copy.ipv6.sin6_port);
         ret_address->scope = copy.ipv6.sin6_scope_id;

@@ -50,10 +50,10 @@ enum access_standing access_standing(const struct access *access,
                                                                         : STANDING_NONE;
 }
 
-enum reason access_refusal(const struct access_client *client)
+enum reason access_refusal(const struct identity *identity)
 {
     /* 4.01 where credentials might help, 4.03 for a client that has authenticated (AMB-48). */
-    return identity_is_known(client->identity) ? REASON_client_refused : REASON_client_unknown;
+    return identity_is_known(identity) ? REASON_client_refused : REASON_client_unknown;
 }
 
 /* --- targets ------------------------------------------------------------ */
@@ -74,7 +74,7 @@ static struct access_verdict refused_by(const char *rule)
 /* Refused to this client; another one might have it. */
 static struct access_verdict refused_to(const struct access_client *client, const char *rule)
 {
-    return (struct access_verdict){.reason = access_refusal(client), .rule = rule};
+    return (struct access_verdict){.reason = access_refusal(client->identity), .rule = rule};
 }
 
 /* The first rule with a range that contains the address, or an IPv4 address embedded in it. */

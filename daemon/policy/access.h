@@ -131,7 +131,7 @@ const struct client_limits *access_limits(const struct access *access,
  * The reason for refusing a client that is not served: REASON_client_refused if it has
  * authenticated, else REASON_client_unknown.
  */
-enum reason access_refusal(const struct access_client *client);
+enum reason access_refusal(const struct identity *identity);
 
 /**
  * May the client have the target? For an address this is the whole answer. For a name that

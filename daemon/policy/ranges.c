@@ -86,13 +86,10 @@ static void add_tunnelled(struct found *found, const struct address *address)
     }
 }
 
-size_t embedded_ipv4(const struct address *address, const struct address_prefix *nat64,
-                     size_t nat64_count, struct address ret_ipv4[EMBEDDED_MAX])
+size_t embedded_in_ipv6(const struct address *address, const struct address_prefix *nat64,
+                        size_t nat64_count, struct address ret_ipv4[EMBEDDED_MAX])
 {
     struct found found = {.ipv4 = ret_ipv4};
-    if (address->family != ADDRESS_IPV6) {
-        return 0;
-    }
     add_spelled(&found, address);
     add_tunnelled(&found, address);
     for (size_t i = 0; i < nat64_count; i++) {

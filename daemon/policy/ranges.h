@@ -49,14 +49,23 @@ struct address address_truncate(const struct address *address, unsigned bits);
 /* Prefixes of NAT64 translators that one configuration may have. */
 #define NAT64_PREFIXES_MAX 8
 
+/** embedded_ipv4() of an IPv6 address. */
+size_t embedded_in_ipv6(const struct address *address, const struct address_prefix *nat64,
+                        size_t nat64_count, struct address ret_ipv4[EMBEDDED_MAX]);
+
 /**
  * Every IPv4 address that @p address may lead to, without port.
  *
  * @param nat64 prefixes of translators: 32, 40, 48, 56, 64 or 96 bits (RFC 6052 section 2.2).
  * @return how many of @p ret_ipv4 were filled: 0 for an IPv4 address.
  */
-size_t embedded_ipv4(const struct address *address, const struct address_prefix *nat64,
-                     size_t nat64_count, struct address ret_ipv4[EMBEDDED_MAX]);
+static inline size_t embedded_ipv4(const struct address *address,
+                                   const struct address_prefix *nat64, size_t nat64_count,
+                                   struct address ret_ipv4[EMBEDDED_MAX])
+{
+    return address->family == ADDRESS_IPV6 ? embedded_in_ipv6(address, nat64, nat64_count, ret_ipv4)
+                                           : 0;
+}
 
 /** Whether a NAT64 prefix may have this length in bits (RFC 6052 section 2.2). */
 bool embedded_is_nat64_length(unsigned bits);

@@ -142,13 +142,11 @@ static bool next_long(struct cri_iter *iter, struct cri_item *ret_item)
 
 bool cri_iter_next(struct cri_iter *iter, struct cri_item *ret_item)
 {
-    struct cri_slice text;
-
-    if (!cri__take_short(&iter->rest, CRI__EMPTY_TEXT, &text)) {
+    /* At the end nothing is written; anything longer is written anew. */
+    if (!cri__take_short(&iter->rest, CRI__EMPTY_TEXT, &ret_item->text)) {
         return next_long(iter, ret_item);
     }
     ret_item->is_pet = false;
-    ret_item->text = text;
     ret_item->pieces = cri__slice(NULL, 0);
     return true;
 }

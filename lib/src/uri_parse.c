@@ -259,8 +259,8 @@ static bool is_component_end(struct cri_slice text)
 
 /*
  * Most authorities are a name in which nothing is percent-encoded, of letters, digits and
- * hyphens with dots between them, and perhaps a port. Take such a one off the front of *rest; false
- * where it takes a closer look.
+ * hyphens with dots between them, or an IPv4 address, and perhaps a port. Take such a one off the
+ * front of *rest; false where it takes a closer look.
  */
 static bool take_plain_authority(struct parser *p, struct cri_slice *rest)
 {
@@ -274,11 +274,16 @@ static bool take_plain_authority(struct parser *p, struct cri_slice *rest)
         skip(&left, cri__class_span(left, LABEL_CLASSES));
         p->label_count++;
     } while (starts_with(left, '.'));
+    p->host = cri__slice(rest->data, rest->len - left.len);
+    p->host_form = HOST_NAME;
     /* The last of four labels that begins with a digit may end an address. */
     if (p->label_count == 4 && label.len > 0 && label.data[0] >= '0' && label.data[0] <= '9') {
-        return false;
+        if (!cri__ipv4_parse(p->host, p->ip)) {
+            return false;
+        }
+        p->host_form = HOST_IP;
+        p->ip_len = 4;
     }
-    p->host = cri__slice(rest->data, rest->len - left.len);
     if (starts_with(left, ':')) {
         skip(&left, 1);
         struct cri_slice digits = left;
@@ -293,7 +298,6 @@ static bool take_plain_authority(struct parser *p, struct cri_slice *rest)
         return false;
     }
     p->has_authority = true;
-    p->host_form = HOST_NAME;
     p->host_is_plain = true;
     *rest = left;
     return true;
