@@ -2,8 +2,8 @@
 """Devices that are not ours: libcoap over TLS, the npm package ws, aiocoap's server context.
 
 DEV-1, DEV-2: requests to the device over what it has opened. DEV-16: registration over UDP. aiocoap
-is in some releases of Debian only, and has neither client certificates nor keys for its TLS; npm
-may not be there: then its test is skipped, with a word.
+is in some releases of Debian only, and has no DTLS there, which needs the Python module DTLSSocket;
+over TCP without TLS nobody is a device. npm may not be there: then its test is skipped, with a word.
 """
 
 import os
@@ -98,16 +98,33 @@ def test_node_over_a_websocket(proxy, control, files, node):
     wait_until(lambda: state_of(control, "gauge")["state"] == "gone")
 
 
-def test_aiocoap_registers_over_udp(proxy, control):
-    """DEV-16: Echo, its links, and then what clients want."""
+def aiocoap_device(*arguments):
     pytest.importorskip("aiocoap", reason="aiocoap is not installed")
-    device = subprocess.Popen(
-        [sys.executable, os.path.join(HERE, "aiocoap_device.py"), "127.0.0.1",
-         str(proxy.port("coap")), "lamp", "600"],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    assert device.stdout.readline() == "answer 2.04\n"
-    assert state_of(control, "lamp")["scheme"] == "coap"
-    check_device(proxy, "lamp")
+    return subprocess.Popen([sys.executable, os.path.join(HERE, "aiocoap_device.py"), *arguments],
+                            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def end(device):
     device.stdin.close()
     device.wait(PATIENCE_S)
     device.stdout.close()
+
+
+def test_aiocoap_registers_over_udp(proxy, control):
+    """DEV-16: Echo, its links, and then what clients want."""
+    device = aiocoap_device("udp", "127.0.0.1", str(proxy.port("coap")), "lamp", "600")
+    assert device.stdout.readline() == "answer 2.04\n"
+    assert state_of(control, "lamp")["scheme"] == "coap"
+    check_device(proxy, "lamp")
+    end(device)
+
+
+def test_aiocoap_over_tls(proxy, control, files):
+    """DEV-1, DEV-2: its server context, over the connection of its client; by its certificate."""
+    device = aiocoap_device("tls", "127.0.0.1", str(proxy.port("coaps+tcp")), files[0][0], *files[1])
+    assert device.stdout.readline() == "answer 2.05\n"
+    row = state_of(control, "gauge")
+    assert (row["scheme"], row["identity"]) == ("coaps+tcp", "certificate:gauge.example")
+    check_device(proxy, "gauge")
+    end(device)
+    wait_until(lambda: state_of(control, "gauge")["state"] == "gone")
