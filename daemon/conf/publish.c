@@ -6,7 +6,9 @@
 #include "conf/loader.h"
 
 #include <cri/cri.h>
+#include <stdlib.h>
 #include <string.h>
+#include <utf8proc.h>
 
 #define PUBLISH_URI_MAX 2048u /* bytes of a CRI, or of packed segments */
 #define LINK_MAX 3072u
@@ -176,26 +178,52 @@ static void take_published_methods(const struct publish_draft *from)
 
 /* --- links (RFC 6690 section 2) ------------------------------------------ */
 
+/* UTF-8 that can stand between quotes as it is: nothing that ends them, or that a terminal obeys.
+ */
 static bool is_printable(const char *text)
 {
-    for (; *text != '\0'; text++) {
-        if ((unsigned char)*text < 0x20 || *text == 0x7f || *text == '"' || *text == '\\') {
+    utf8proc_ssize_t left = (utf8proc_ssize_t)strlen(text), len = 0;
+    utf8proc_int32_t character = 0;
+
+    for (; left > 0; text += len, left -= len) {
+        len = utf8proc_iterate((const utf8proc_uint8_t *)text, left, &character);
+        if (len <= 0 || character == '"' || character == '\\') {
+            return false;
+        }
+        utf8proc_category_t category = utf8proc_category(character);
+        if (category == UTF8PROC_CATEGORY_CC || category == UTF8PROC_CATEGORY_ZL ||
+            category == UTF8PROC_CATEGORY_ZP) {
             return false;
         }
     }
     return true;
 }
 
+/* Cardinals with blanks between (RFC 7252 section 7.2.1) that are numbers of formats (12.3). */
 static bool is_formats(const char *text)
 {
-    return text[0] != ' ' && text[strspn(text, "0123456789 ")] == '\0';
+    while (*text != '\0') {
+        size_t digits = strspn(text, "0123456789");
+        if (digits == 0 || digits > 5 || (digits > 1 && text[0] == '0') ||
+            strtoul(text, NULL, 10) > UINT16_MAX) {
+            return false;
+        }
+        text += digits;
+        if (*text != '\0' && text[strspn(text, " ")] == '\0') {
+            return false;
+        }
+        text += strspn(text, " ");
+    }
+    return true;
 }
 
 static void check_attributes(const struct publish_draft *from)
 {
     const struct config_publish *row = from->row;
     if (!is_printable(row->title)) {
-        publish_error(from, "title", "expected text without quotes or backslashes", row->title);
+        publish_error(from, "title",
+                      "expected text without quotes, backslashes and control characters",
+                      row->title);
     }
     if (!is_printable(row->resource_type)) {
         publish_error(from, "resource-type", "expected resource types", row->resource_type);
@@ -204,7 +232,7 @@ static void check_attributes(const struct publish_draft *from)
         publish_error(from, "interface", "expected interface descriptions", row->interface);
     }
     if (!is_formats(row->content_format)) {
-        publish_error(from, "content-format", "expected numbers", row->content_format);
+        publish_error(from, "content-format", "expected numbers up to 65535", row->content_format);
     }
 }
 

@@ -282,19 +282,30 @@ static void note_secrets(struct loader *loader)
 
 /* --- replicas -------------------------------------------------------------------- */
 
+/* What says that this is one of several replicas; NULL: nothing does. */
+static const char *sign_of_replicas(const struct config *config)
+{
+    return config->cluster_secret_file[0] != '\0' ? "cluster.secret-file"
+           : config->cluster_replica[0] != '\0'   ? "cluster.replica"
+           : config->cache_shared[0] != '\0'      ? "cache.shared"
+                                                  : NULL;
+}
+
 /* A security context has one user: where there are replicas, one of them is named. */
 static void check_oscore_replica(struct loader *loader, const struct named_draft *draft)
 {
     const struct config_upstream *upstream = draft->row;
     const struct config *config = loader->config;
     const char *key = upstream->oscore_replica[0] != '\0' ? "oscore-replica" : "oscore";
-    const char *wrong = NULL;
+    const char *sign = sign_of_replicas(config), *wrong = NULL;
+    char words[80];
 
     if (upstream->oscore_replica[0] == '\0') {
-        bool has_replicas = config->cluster_secret_file[0] != '\0';
-        wrong = upstream->oscore[0] != '\0' && has_replicas
-                    ? "needs oscore-replica, as cluster.secret-file says that there are replicas"
-                    : NULL;
+        if (upstream->oscore[0] != '\0' && sign != NULL) {
+            (void)snprintf(words, sizeof words,
+                           "needs oscore-replica, as %s says that there are replicas", sign);
+            wrong = words;
+        }
     } else if (upstream->oscore[0] == '\0') {
         wrong = "needs oscore";
     } else if (config->cluster_replica[0] == '\0') {

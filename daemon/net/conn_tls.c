@@ -105,7 +105,8 @@ bool conn_tls_connected(struct conn *conn, enum handshake *ret_why)
     }
     conn->stage = is_wss ? STAGE_UPGRADE : STAGE_OPEN;
     conn->listener->counters.handshakes++;
-    conn->listener->counters.resumptions += SSL_session_reused(ssl) == 1;
+    conn->listener->counters.resumptions +=
+        SSL_session_reused(ssl) == 1 && conn->tls->peer.ticket_taken;
     return true;
 }
 

@@ -12,6 +12,7 @@
 
 #include "net/derive.h"
 #include "net/dtls_record.h"
+#include "net/session_facts.h"
 
 #include <errno.h>
 #include <openssl/crypto.h>
@@ -117,6 +118,10 @@ static bool certificate_table_choose(const struct certificate_table *table, SSL 
     "ECDHE-PSK-CHACHA20-POLY1305:PSK-AES128-GCM-SHA256:PSK-AES256-GCM-SHA384:"                     \
     "PSK-CHACHA20-POLY1305:PSK-AES128-CCM:PSK-AES128-CCM8"
 
+/* Of TLS 1.3. Those with SHA-256 first: with another hash a pre-shared key cannot be taken, and a
+ * client that offers both would be shown the certificate instead. */
+#define SUITES_1_3 "TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256:TLS_AES_256_GCM_SHA384"
+
 /* 112 bits for everything but the two suites of allow_short_tags(). */
 #define SECURITY_LEVEL 2
 
@@ -143,18 +148,66 @@ static unsigned on_psk(SSL *ssl, const char *identity, unsigned char *key, unsig
     uint8_t found[PSK_KEY_MAX];
     size_t len = 0;
 
+    if (SSL_version(ssl) == TLS1_3_VERSION) {
+        return 0; /* on_psk_session() has been asked */
+    }
     bool known = psk_table_find(credentials_of(ssl)->psks, identity, found, &len);
     if (peer != NULL) {
         peer->psk_asked = true;
         peer->psk_unknown = !known;
     }
-    /* In TLS 1.3 this is asked about tickets too: those are not ours to find. */
-    if (len > capacity || (!known && SSL_version(ssl) == TLS1_3_VERSION)) {
-        len = 0;
-    }
+    len = len > capacity ? 0 : len;
     memcpy(key, found, len);
     OPENSSL_cleanse(found, sizeof found);
     return (unsigned)len;
+}
+
+/* A session of TLS 1.3 that begins with @p key. Its hash is SHA-256, as RFC 8446 section 4.2.11 has
+ * it for keys that come with none. NULL without memory; free with SSL_SESSION_free(). */
+static SSL_SESSION *make_psk_session(SSL *ssl, const char *identity, const uint8_t *key, size_t len)
+{
+    static const unsigned char aes_128_gcm_sha256[] = {0x13, 0x01};
+    SSL_SESSION *session = SSL_SESSION_new();
+
+    if (session == NULL || SSL_SESSION_set1_master_key(session, key, len) != 1 ||
+        SSL_SESSION_set_cipher(session, SSL_CIPHER_find(ssl, aes_128_gcm_sha256)) != 1 ||
+        SSL_SESSION_set_protocol_version(session, TLS1_3_VERSION) != 1 ||
+        SSL_SESSION_set_timeout(session, TICKET_SECONDS) == 0 ||
+        !facts_note_psk(session, identity)) {
+        SSL_SESSION_free(session);
+        return NULL;
+    }
+    return session;
+}
+
+/*
+ * TLS 1.3: asked about each pre-shared key that a client offers, tickets among them, until one is
+ * taken. Which one that was OpenSSL tells nobody, so its identity is in the session itself.
+ */
+static int on_psk_session(SSL *ssl, const unsigned char *identity, size_t len,
+                          SSL_SESSION **ret_session)
+{
+    struct tls_peer *peer = SSL_get_app_data(ssl);
+    char name[PSK_IDENTITY_MAX + 1];
+    uint8_t key[PSK_KEY_MAX];
+    size_t key_len = 0;
+
+    *ret_session = NULL;
+    if (len == 0 || len > PSK_IDENTITY_MAX || memchr(identity, '\0', len) != NULL) {
+        return 1; /* no line of the file has it: a ticket */
+    }
+    memcpy(name, identity, len);
+    name[len] = '\0';
+    bool known = psk_table_find(credentials_of(ssl)->psks, name, key, &key_len);
+    if (known) {
+        *ret_session = make_psk_session(ssl, name, key, key_len);
+    }
+    if (peer != NULL) {
+        peer->psk_asked = true;
+        peer->psk_unknown = !known;
+    }
+    OPENSSL_cleanse(key, sizeof key);
+    return !known || *ret_session != NULL ? 1 : 0;
 }
 
 /* The name is acknowledged, and stays in the session. */
@@ -405,6 +458,7 @@ static bool set_strength(SSL_CTX *context, struct credentials *credentials)
     SSL_CTX_set_security_callback(context, allow_short_tags);
     /* P-256 with SHA-256 is RFC 7252's; the others are for peers with more choice. */
     return SSL_CTX_set_cipher_list(context, SUITES) == 1 &&
+           SSL_CTX_set_ciphersuites(context, SUITES_1_3) == 1 &&
            SSL_CTX_set1_groups_list(context, groups) == 1 &&
            SSL_CTX_set1_sigalgs_list(context, signatures) == 1;
 }
@@ -417,11 +471,13 @@ static void set_modes(SSL_CTX *context, struct credentials *credentials)
                                      SSL_OP_PRIORITIZE_CHACHA);
     SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF); /* tickets, not memory */
     SSL_CTX_set_timeout(context, TICKET_SECONDS);
-    (void)SSL_CTX_set_session_ticket_cb(context, credentials_on_ticket, NULL, NULL); /* 1, always */
+    (void)SSL_CTX_set_session_ticket_cb(context, credentials_on_ticket, credentials_on_ticket_back,
+                                        NULL); /* 1, always */
     SSL_CTX_set_app_data(context, credentials);
     SSL_CTX_set_tlsext_servername_callback(context, on_server_name);
     if (credentials->psks != NULL) {
         SSL_CTX_set_psk_server_callback(context, on_psk);
+        SSL_CTX_set_psk_find_session_callback(context, on_psk_session);
     }
     if (credentials->keylog_fd >= 0) {
         SSL_CTX_set_keylog_callback(context, on_keylog);

@@ -5,6 +5,7 @@
  */
 #include "net/credentials_internal.h"
 #include "net/raw_keys.h"
+#include "net/session_facts.h"
 #include "net/tls.h"
 
 #include <openssl/crypto.h>
@@ -93,24 +94,34 @@ int credentials_on_ticket(SSL *ssl, void *context)
     (void)context;
 
     if (anchor_of_chain(ssl, anchor)) { /* else it has one from its last ticket, or needs none */
-        (void)SSL_SESSION_set1_ticket_appdata(SSL_get_session(ssl), anchor, sizeof anchor);
+        (void)facts_note_anchor(SSL_get_session(ssl), anchor);
     }
     ERR_clear_error();
     return 1;
 }
 
-static bool anchor_of_ticket(const SSL *ssl, uint8_t ret_anchor[CREDENTIALS_ANCHOR_LEN])
+SSL_TICKET_RETURN credentials_on_ticket_back(SSL *ssl, SSL_SESSION *session,
+                                             const unsigned char *name, size_t name_len,
+                                             SSL_TICKET_STATUS status, void *context)
 {
-    SSL_SESSION *session = SSL_get_session(ssl);
-    void *data = NULL;
-    size_t len = 0;
+    const struct credentials *credentials = SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl));
+    struct tls_peer *peer = SSL_get_app_data(ssl);
+    char identity[PSK_IDENTITY_MAX + 1];
+    const uint8_t *key = NULL;
+    size_t key_len = 0;
+    (void)name;
+    (void)name_len;
+    (void)context;
 
-    if (session == NULL || SSL_SESSION_get0_ticket_appdata(session, &data, &len) != 1 ||
-        len != CREDENTIALS_ANCHOR_LEN) {
-        return false;
+    if ((status != SSL_TICKET_SUCCESS && status != SSL_TICKET_SUCCESS_RENEW) ||
+        (facts_psk(session, identity) &&
+         !psk_table_look(credentials->psks, identity, &key, &key_len))) {
+        return SSL_TICKET_RETURN_IGNORE_RENEW;
     }
-    memcpy(ret_anchor, data, CREDENTIALS_ANCHOR_LEN);
-    return true;
+    if (peer != NULL) {
+        peer->ticket_taken = true;
+    }
+    return status == SSL_TICKET_SUCCESS ? SSL_TICKET_RETURN_USE : SSL_TICKET_RETURN_USE_RENEW;
 }
 
 void credentials_note_anchor(const SSL *ssl, uint8_t ret_anchor[CREDENTIALS_ANCHOR_LEN])
@@ -122,7 +133,7 @@ void credentials_note_anchor(const SSL *ssl, uint8_t ret_anchor[CREDENTIALS_ANCH
     if (raw_key != NULL && raw_key_digest(raw_key, digest)) {
         memcpy(ret_anchor, digest, CREDENTIALS_ANCHOR_LEN);
     } else if (!anchor_of_chain(ssl, ret_anchor)) {
-        (void)anchor_of_ticket(ssl, ret_anchor);
+        (void)facts_anchor(SSL_get_session(ssl), ret_anchor);
     }
     ERR_clear_error();
 }
@@ -133,7 +144,8 @@ bool credentials_still_hold(const struct credentials *before, const struct crede
                             const SSL *ssl)
 {
     X509 *certificate = SSL_get0_peer_certificate(ssl);
-    const char *identity = SSL_get_psk_identity(ssl);
+    char psk[PSK_IDENTITY_MAX + 1];
+    const char *identity = facts_psk_identity(ssl, psk);
     const EVP_PKEY *raw_key = raw_key_of_peer(ssl);
     uint8_t anchor[CREDENTIALS_ANCHOR_LEN];
 

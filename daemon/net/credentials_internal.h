@@ -90,6 +90,15 @@ bool credentials_hold_raw_key(const struct credentials *credentials,
  */
 int credentials_on_ticket(SSL *ssl, void *context);
 
+/**
+ * OpenSSL's callback for a ticket that comes back: one of a pre-shared key that is in no file any
+ * more is not taken, and the handshake is a full one. Notes in the tls_peer of @p ssl what is
+ * taken.
+ */
+SSL_TICKET_RETURN credentials_on_ticket_back(SSL *ssl, SSL_SESSION *session,
+                                             const unsigned char *name, size_t name_len,
+                                             SSL_TICKET_STATUS status, void *context);
+
 /* credentials_context.c */
 
 /** @return NULL on error. Free with certificate_table_free(). */

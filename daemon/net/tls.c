@@ -2,6 +2,7 @@
 #include "net/tls.h"
 
 #include "net/raw_keys.h"
+#include "net/session_facts.h"
 
 #include <openssl/err.h>
 #include <openssl/x509v3.h>
@@ -102,7 +103,8 @@ static const char *name_of_raw_key(const SSL *ssl, const EVP_PKEY *key)
 struct identity *tls_identity(const SSL *ssl)
 {
     const char *raw_key = name_of_raw_key(ssl, raw_key_of_peer(ssl));
-    const char *psk = SSL_get_psk_identity(ssl);
+    char identity[PSK_IDENTITY_MAX + 1];
+    const char *psk = facts_psk_identity(ssl, identity);
     const char *server_name = SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name);
     const X509 *certificate = SSL_get0_peer_certificate(ssl);
 
@@ -196,6 +198,7 @@ static enum handshake protocol_failure(int reason)
         return HANDSHAKE_closed_in_handshake;
     case SSL_R_DECRYPTION_FAILED_OR_BAD_RECORD_MAC:
     case SSL_R_DIGEST_CHECK_FAILED:
+    case SSL_R_BINDER_DOES_NOT_VERIFY: /* in place of a Finished, in TLS 1.3 */
         return HANDSHAKE_finished_not_verified;
     default:
         break;

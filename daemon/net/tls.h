@@ -23,9 +23,11 @@ struct raw_keys;
 
 /* Facts about a handshake, from its callbacks. */
 struct tls_peer {
-    bool psk_asked;   /* a key was looked up */
-    bool psk_unknown; /* its identity is in no file */
-    const char *alpn; /* set before the handshake: chosen where it is offered; NULL: none is */
+    bool psk_asked;    /* a key was looked up */
+    bool psk_unknown;  /* its identity is in no file */
+    bool ticket_taken; /* the session is one that was before: OpenSSL says so of each
+                        * pre-shared key in TLS 1.3, too */
+    const char *alpn;  /* set before the handshake: chosen where it is offered; NULL: none is */
     /* The identity in a certificate that was refused, not proved; NULL: none. tls_claimed() hands
      * it over. */
     struct identity *refused;

@@ -80,7 +80,7 @@ HEADER_HOMES = {
     "openssl/": r"daemon/net/|tests/unit/(net|tls|upstream)/|tests/fuzz/daemon/fuzz_upstream|tools/(coap(bench|check)|link)/",
     "cbor.h": r"lib/src/cbor_|tests/|bench/",
     "http_parser.h": r"daemon/(client/http_parse|net/libraries)\.c",
-    "utf8proc.h": r"lib/src/nfc|daemon/(context/target|net/libraries)|tests/|bench/",
+    "utf8proc.h": r"lib/src/nfc|daemon/(conf/publish|context/target|net/libraries)|tests/|bench/",
     "idn2.h": r"daemon/(policy/hostname|net/libraries)",
     "curl/": r"daemon/net/|bench/web/",
     "pthread.h": r"daemon/(net/|base/log|main|origin/switchboard|server/|worker/)|tests/|tools/coap(bench|check)/",

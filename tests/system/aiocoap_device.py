@@ -1,13 +1,15 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""A device that registers over UDP (RFC 9176 section 5.1), with aiocoap's server context.
+"""A device, with aiocoap's server context.
 
-    aiocoap_device.py ADDRESS PORT NAME LIFETIME
+    aiocoap_device.py udp ADDRESS PORT NAME LIFETIME      registers (RFC 9176 section 5.1)
+    aiocoap_device.py tls ADDRESS PORT CA CERTIFICATE KEY serves over the connection it has opened
 
-It prints the code that its registration is answered with, and ends with its standard input. /value
-has what was PUT there, at first 0."""
+It prints the code that its registration, or a first request of its own, is answered with, and ends
+with its standard input. /value has what was PUT there, at first 0."""
 
 import asyncio
+import ssl
 import sys
 
 import aiocoap
@@ -40,17 +42,34 @@ async def register(context, address, port, name, lifetime):
     return answer
 
 
-async def main(arguments):
+async def open_udp(site, *arguments):
+    context = await aiocoap.Context.create_server_context(
+        site, bind=("127.0.0.1", free_port()), transports=["udp6"])
+    return context, await register(context, *arguments)
+
+
+async def open_tls(site, address, port, authority, certificate, key):
+    """aiocoap has no client certificates in its credentials, but asks them for the context."""
+    def with_certificate(_scheme, _hostinfo):
+        context = ssl.create_default_context(cafile=authority)
+        context.load_cert_chain(certificate, key)
+        return context
+
+    context = await aiocoap.Context.create_server_context(site, transports=["tlsclient"])
+    context.client_credentials.ssl_client_context = with_certificate
+    uri = "coaps+tcp://%s:%s/.well-known/core" % (address, port)
+    return context, await context.request(aiocoap.Message(code=aiocoap.GET, uri=uri)).response
+
+
+async def main(way, *arguments):
     site = resource.Site()
     site.add_resource([".well-known", "core"],
                       resource.WKCResource(site.get_resources_as_linkheader))
     site.add_resource(["value"], Value())
-    context = await aiocoap.Context.create_server_context(
-        site, bind=("127.0.0.1", free_port()), transports=["udp6"])
-    answer = await register(context, *arguments)
+    context, answer = await {"udp": open_udp, "tls": open_tls}[way](site, *arguments)
     print("answer", answer.code.dotted, flush=True)
     await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
     await context.shutdown()
 
 
-asyncio.run(main(sys.argv[1:]))
+asyncio.run(main(*sys.argv[1:]))

@@ -42,8 +42,10 @@ class Stream:
 
     websocket = False
 
-    def __init__(self, address, context=None, server_name="proxy.example", source=None):
-        self.sock = socket.create_connection(address, PATIENCE_S, source and (source, 0))
+    def __init__(self, address, context=None, server_name="proxy.example", source=None,
+                 carrier=None):
+        """@carrier: what it runs over, in place of a socket of its own."""
+        self.sock = carrier or socket.create_connection(address, PATIENCE_S, source and (source, 0))
         if context:
             self.sock = context.wrap_socket(self.sock, server_hostname=server_name)
         self.unread = b""

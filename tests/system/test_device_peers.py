@@ -2,8 +2,8 @@
 """Devices that are not ours: libcoap over TLS, the npm package ws, aiocoap's server context.
 
 DEV-1, DEV-2: requests to the device over what it has opened. DEV-16: registration over UDP. aiocoap
-is in some releases of Debian only, and has neither client certificates nor keys for its TLS; npm
-may not be there: then its test is skipped, with a word.
+is in some releases of Debian only, and has no DTLS there, which needs the Python module DTLSSocket;
+over TCP without TLS nobody is a device. npm may not be there: then its test is skipped, with a word.
 """
 
 import os
@@ -58,22 +58,23 @@ def check_device(proxy, name):
         assert client.ask([(35, uri.encode())], method=GET).payload == b"21"
 
 
-# OpenSSL does not tell the identity of a pre-shared key over TLS 1.3.
-TLS_1_2 = """openssl_conf = all
+NEWEST = """openssl_conf = all
 [all]
 ssl_conf = ssl
 [ssl]
 system_default = system
 [system]
-MaxProtocol = TLSv1.2
+MaxProtocol = %s
 """
 
 
 @pytest.mark.skipif(not DEVICE, reason="the tests were built without libcoap")
-def test_libcoap_over_tls(proxy, control, tmp_path):
-    """DEV-1, DEV-2: it shows no ALPN, which stream.require-alpn lets pass."""
+@pytest.mark.parametrize("version", ["TLSv1.2", "TLSv1.3"])
+def test_libcoap_over_tls(proxy, control, tmp_path, version):
+    """DEV-1, DEV-2: it shows no ALPN, which stream.require-alpn lets pass. OpenSSL itself tells the
+    identity of a key in TLS 1.2 only."""
     config = tmp_path / "openssl.cnf"
-    config.write_text(TLS_1_2)
+    config.write_text(NEWEST % version)
     device = Device(proxy, way="tls", OPENSSL_CONF=str(config))
     wait_until(lambda: state_of(control, "boiler").get("scheme") == "coaps+tcp")
     check_device(proxy, "boiler")
@@ -97,16 +98,33 @@ def test_node_over_a_websocket(proxy, control, files, node):
     wait_until(lambda: state_of(control, "gauge")["state"] == "gone")
 
 
-def test_aiocoap_registers_over_udp(proxy, control):
-    """DEV-16: Echo, its links, and then what clients want."""
+def aiocoap_device(*arguments):
     pytest.importorskip("aiocoap", reason="aiocoap is not installed")
-    device = subprocess.Popen(
-        [sys.executable, os.path.join(HERE, "aiocoap_device.py"), "127.0.0.1",
-         str(proxy.port("coap")), "lamp", "600"],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    assert device.stdout.readline() == "answer 2.04\n"
-    assert state_of(control, "lamp")["scheme"] == "coap"
-    check_device(proxy, "lamp")
+    return subprocess.Popen([sys.executable, os.path.join(HERE, "aiocoap_device.py"), *arguments],
+                            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def end(device):
     device.stdin.close()
     device.wait(PATIENCE_S)
     device.stdout.close()
+
+
+def test_aiocoap_registers_over_udp(proxy, control):
+    """DEV-16: Echo, its links, and then what clients want."""
+    device = aiocoap_device("udp", "127.0.0.1", str(proxy.port("coap")), "lamp", "600")
+    assert device.stdout.readline() == "answer 2.04\n"
+    assert state_of(control, "lamp")["scheme"] == "coap"
+    check_device(proxy, "lamp")
+    end(device)
+
+
+def test_aiocoap_over_tls(proxy, control, files):
+    """DEV-1, DEV-2: its server context, over the connection of its client; by its certificate."""
+    device = aiocoap_device("tls", "127.0.0.1", str(proxy.port("coaps+tcp")), files[0][0], *files[1])
+    assert device.stdout.readline() == "answer 2.05\n"
+    row = state_of(control, "gauge")
+    assert (row["scheme"], row["identity"]) == ("coaps+tcp", "certificate:gauge.example")
+    check_device(proxy, "gauge")
+    end(device)
+    wait_until(lambda: state_of(control, "gauge")["state"] == "gone")

@@ -358,6 +358,21 @@ def test_restarted_in_place(world, tmp_path):
 
 
 @needs_oscore
+def test_a_reload_keeps_the_context(world):
+    """OSC-20: it is the same one, with its socket and numbers, while the old keys are still in use."""
+    proxy = world.proxy("--set", "proxy.workers=3")
+    observer = world.begin(proxy, "time", "-s", "4", wait_s=6)
+    wait_until(world.wire.numbers)
+    for _ in range(2):
+        proxy.reload()
+        clients = [world.begin(proxy, "") for _ in range(6)]
+        assert all("test server" in world.finish(client) for client in clients)
+    world.finish(observer)
+    assert len(world.wire.numbers()) >= 13
+    assert len(world.wire.backs) == 1
+
+
+@needs_oscore
 def test_workers_hand_their_requests_to_one_context(world):
     """OSC-20: three workers, clients at all of them; one socket has all requests, and each number
     once."""

@@ -15,6 +15,7 @@
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -22,6 +23,8 @@ enum {
     OPT_IDENTITY,
     OPT_KEY,
     OPT_AGAIN,
+    OPT_NOTIFY,
+    OPT_TLS,
     OPT_TIME,
     OPT_HELP,
 };
@@ -30,6 +33,7 @@ enum {
     POLL_MS = 5,
     CON_PING_LEN = 4,
     ANSWER_MAX = 300,
+    OBSERVE = 6, /* the option */
 };
 
 static const struct option long_options[] = {
@@ -37,32 +41,105 @@ static const struct option long_options[] = {
     {"identity", required_argument, NULL, OPT_IDENTITY},
     {"key", required_argument, NULL, OPT_KEY},
     {"again", required_argument, NULL, OPT_AGAIN},
+    {"notify", required_argument, NULL, OPT_NOTIFY},
+    {"tls", no_argument, NULL, OPT_TLS},
     {"time", required_argument, NULL, OPT_TIME},
     {"help", no_argument, NULL, OPT_HELP},
     {NULL, 0, NULL, 0},
 };
 
+/* Who observes a device: the last one that has asked to. */
+struct observer {
+    uint32_t endpoint;
+    uint8_t token_len; /* 0: nobody does */
+    uint8_t token[8];
+};
+
 struct devices {
     struct link_options link_options;
     uint64_t again, time_ns; /* reconnections a minute */
+    uint64_t notify;         /* notifications a second, of all together */
+    uint64_t notified, next_notified;
+    struct observer *observers; /* for each device */
     struct link *link;
     uint64_t asked, next; /* so far; the next one that opens another session */
 };
 
 static void print_usage(void)
 {
-    puts("usage: coapbench devices [OPTION]... ADDRESS:PORT\n"
-         "DTLS sessions with a proxy, over which their devices are asked; ends on SIGTERM.\n"
-         "Prints \"holding\" when all are open.\n"
-         "  --clients N         devices (10)\n"
-         "  --identity TEXT     of the pre-shared keys, with the device's number behind it (d-)\n"
-         "  --key TEXT          of all of them (secret)\n"
-         "  --again N           sessions that are opened anew each minute (0)\n"
-         "  --time DURATION     end after this (1h)\n"
-         "  --help");
+    puts(
+        "usage: coapbench devices [OPTION]... ADDRESS:PORT\n"
+        "DTLS sessions with a proxy, or TLS, over which their devices are asked; ends on SIGTERM.\n"
+        "Prints \"holding\" when all are open.\n"
+        "  --clients N         devices (10)\n"
+        "  --identity TEXT     of the pre-shared keys, with the device's number behind it (d-)\n"
+        "  --key TEXT          of all of them (secret)\n"
+        "  --tls               over TLS; --again does nothing then\n"
+        "  --notify N          notifications each second, of all that are observed (0)\n"
+        "  --again N           sessions that are opened anew each minute (0)\n"
+        "  --time DURATION     end after this (1h)\n"
+        "  --help");
 }
 
 /* ---- being asked ---- */
+
+/* Observe: 0 registers, anything else deregisters (RFC 7641 section 2). */
+static bool takes_observer(struct devices *devices, uint32_t client, uint32_t endpoint,
+                           const struct wire_message *request)
+{
+    struct observer *observer = &devices->observers[client];
+    struct wire_option_iter iter;
+    struct view value;
+    uint32_t number = 0;
+
+    wire_option_iter_init(&iter, request->options);
+    while (number != OBSERVE && wire_option_iter_next(&iter, &number, &value)) {
+    }
+    if (number != OBSERVE || request->token.len == 0 ||
+        request->token.len > sizeof(observer->token)) {
+        return false;
+    }
+    bool is_taken = value.len == 0;
+    observer->token_len = is_taken ? (uint8_t)request->token.len : 0;
+    observer->endpoint = endpoint;
+    memcpy(observer->token, request->token.data, request->token.len);
+    return is_taken;
+}
+
+/* A notification of the next device that is observed; NON, with the count of all as its number. */
+static void notify(struct devices *devices)
+{
+    uint64_t at = devices->next_notified++;
+    uint32_t client = (uint32_t)(at % devices->link_options.clients);
+    const struct observer *observer = &devices->observers[client];
+    const struct wire_header header = {.type = WIRE_NON,
+                                       .code = WIRE_CODE(2, 5),
+                                       .mid = (uint16_t)at,
+                                       .token = {observer->token, observer->token_len}};
+    uint8_t bytes[ANSWER_MAX];
+    char text[64];
+    struct wire_writer writer;
+
+    if (observer->token_len == 0) {
+        return;
+    }
+    int len = snprintf(text, sizeof(text), "%s%" PRIu32, devices->link_options.identity, client);
+    wire_begin(&writer, bytes, sizeof(bytes), &header);
+    wire_add_uint(&writer, OBSERVE, (uint32_t)(++devices->notified & 0xffffff));
+    wire_add_payload(&writer, (struct view){(const uint8_t *)text, (size_t)len});
+    link_send(devices->link, client, observer->endpoint, bytes, writer.len);
+}
+
+/* What is due; a round through all devices finds one that is observed, or none is. */
+static void notify_due(struct devices *devices, uint64_t passed_ns)
+{
+    uint64_t due = passed_ns / NS_PER_MS * devices->notify / 1000;
+
+    for (uint32_t looked = 0; devices->notified < due && looked < devices->link_options.clients;
+         looked++) {
+        notify(devices);
+    }
+}
 
 static void respond(struct devices *devices, uint32_t client, uint32_t endpoint,
                     const struct wire_message *request)
@@ -80,6 +157,9 @@ static void respond(struct devices *devices, uint32_t client, uint32_t endpoint,
 
     wire_begin(&writer, bytes, sizeof(bytes), &header);
     if (request->code == WIRE_GET) {
+        if (takes_observer(devices, client, endpoint, request)) {
+            wire_add_uint(&writer, OBSERVE, 0);
+        }
         wire_add_uint(&writer, WIRE_MAX_AGE, 0);
         wire_add_payload(&writer, (struct view){(const uint8_t *)text, (size_t)len});
     }
@@ -127,8 +207,12 @@ static int open_again(struct devices *devices, uint64_t passed_ns)
 
 static int run(struct devices *devices)
 {
-    struct link_handshakes handshakes;
-    int err = link_connect(devices->link, &handshakes);
+    struct link_handshakes handshakes = {0};
+    /* From the first session on: what a device is asked on a connection comes once. */
+    int err = link_deliver(devices->link, on_message, devices);
+    if (err == 0) {
+        err = link_connect(devices->link, &handshakes);
+    }
     uint64_t begin_ns = clock_now_ns();
 
     if (err == 0 && handshakes.failed > 0) {
@@ -140,6 +224,7 @@ static int run(struct devices *devices)
     }
     while (err == 0 && clock_stop == 0 && clock_now_ns() - begin_ns < devices->time_ns) {
         err = open_again(devices, clock_now_ns() - begin_ns);
+        notify_due(devices, clock_now_ns() - begin_ns);
         if (err == 0) {
             err = link_wait(devices->link, POLL_MS * NS_PER_MS);
         }
@@ -173,6 +258,13 @@ static int set_devices_option(struct devices *devices, int option, const char *t
         return args_parse_count(text, 1000000, &devices->again) == 0
                    ? STATUS_OK
                    : args_bad_value("again", text, "a number in range");
+    case OPT_NOTIFY:
+        return args_parse_count(text, 1000000, &devices->notify) == 0
+                   ? STATUS_OK
+                   : args_bad_value("notify", text, "a number in range");
+    case OPT_TLS:
+        devices->link_options.kind = LINK_TLS;
+        return STATUS_OK;
     case OPT_TIME:
         return args_parse_duration(text, &devices->time_ns) == 0
                    ? STATUS_OK
@@ -221,15 +313,18 @@ int devices_main(int argc, char **argv)
     }
     clock_catch_signals();
     link_raise_descriptor_limit();
-    int err = link_open(&devices.link_options, &devices.link);
+    devices.observers = calloc(devices.link_options.clients, sizeof(*devices.observers));
+    int err = devices.observers == NULL ? -ENOMEM : link_open(&devices.link_options, &devices.link);
     if (err == 0) {
         err = run(&devices);
     }
     uint64_t reopened = err == 0 ? devices.link->reopened : 0;
     link_close(devices.link);
+    free(devices.observers);
     if (err != 0) {
         return args_failed("devices", err);
     }
-    printf("asked %" PRIu64 ", opened again %" PRIu64 "\n", devices.asked, reopened);
+    printf("asked %" PRIu64 ", opened again %" PRIu64 ", notified %" PRIu64 "\n", devices.asked,
+           reopened, devices.notified);
     return STATUS_OK;
 }

@@ -59,7 +59,7 @@ struct link_options {
     bool own_sockets; /* a socket per client, even where an address per client would do */
     enum link_kind kind;
     const char *identity, *key; /* pre-shared, of coaps and coaps+tcp; borrowed */
-    bool are_devices; /* coaps: each client's number is behind the identity; none says goodbye */
+    bool are_devices;           /* each client's number is behind the identity; none says goodbye */
     const char *suites;
 };
 

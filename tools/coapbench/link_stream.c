@@ -54,6 +54,7 @@ struct conn {
 struct stream_link {
     struct link base;
     struct link_options options;
+    bool are_devices; /* each has its number behind the identity */
     struct tls_client client;
     SSL_CTX *context; /* NULL: TCP */
     int epoll_fd;
@@ -239,6 +240,9 @@ static bool connected(struct stream_link *streams, struct conn *conn)
         return false;
     }
     SSL_set_connect_state(conn->ssl);
+    if (streams->are_devices) {
+        SSL_set_app_data(conn->ssl, (void *)(uintptr_t)(conn - streams->conns + 1));
+    }
     /* Waiting output is copied, and sent in the pieces that the socket accepts. */
     SSL_set_mode(conn->ssl, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
     if (conn->ticket != NULL) {
@@ -501,6 +505,7 @@ static int open_stream(struct stream_link *streams)
     for (uint32_t i = 0; i < options->clients; i++) {
         streams->conns[i].fd = -1;
     }
+    streams->are_devices = options->are_devices;
     streams->client = (struct tls_client){options->identity, options->key, options->suites};
     if (options->kind == LINK_TLS) {
         streams->context = tls_client_context(false, &streams->client);

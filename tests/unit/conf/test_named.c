@@ -100,6 +100,9 @@ struct bad {
     const char *error; /* its start */
 };
 
+#define PUBLISH "[publish x]\ntarget = coap://h/s\npath = /x\n"
+#define PUBLISHED "a.conf:4: [publish x] "
+
 static const struct bad bad_files[] = {
     {"[route x]\nvia = direct\n", "a.conf:2: [route x] target: needed"},
     {"[route x]\ntarget = coap://*\n", "a.conf:2: [route x] via: needed"},
@@ -152,6 +155,10 @@ static const struct bad bad_files[] = {
      "a.conf:3: [upstream x] oscore-replica: needs oscore"},
     {"[upstream x]\ntarget = coap://h\noscore = a\n[cluster]\nsecret-file = /proc/version\n",
      "a.conf:3: [upstream x] oscore: needs oscore-replica, as cluster.secret-file says"},
+    {"[upstream x]\ntarget = coap://h\noscore = a\n[cluster]\nreplica = left\n",
+     "a.conf:3: [upstream x] oscore: needs oscore-replica, as cluster.replica says"},
+    {"[upstream x]\ntarget = coap://h\noscore = a\n[cache]\nshared = redis://192.0.2.1\n",
+     "a.conf:3: [upstream x] oscore: needs oscore-replica, as cache.shared says"},
     {"[upstream x]\nca = a\n", "a.conf:2: [upstream x] target: needed"},
     {"[upstream x]\ntarget = coap:/h\n", "a.conf:2: [upstream x] target: byte 0"},
     {"[upstream x]\ntarget = http://h\nheader = Authorization\n",
@@ -209,6 +216,13 @@ static const struct bad bad_files[] = {
      "a.conf:4: [publish x] interface: expected interface descriptions"},
     {"[publish x]\ntarget = coap://h/s\npath = /x\ncontent-format = json\n",
      "a.conf:4: [publish x] content-format: expected numbers"},
+    {PUBLISH "content-format = 0 65536\n",
+     PUBLISHED "content-format: expected numbers up to 65535"},
+    {PUBLISH "content-format = 050\n", PUBLISHED "content-format: expected numbers"},
+    {PUBLISH "content-format = 0,60\n", PUBLISHED "content-format: expected numbers"},
+    {PUBLISH "title = a\xc2\x9b\n", PUBLISHED "title: expected text"}, /* CSI, of C1 */
+    {PUBLISH "observable = yes;x\n", PUBLISHED "observable: expected yes or no"},
+    {"[publish x]\ntarget = coap://h/s\npath = /x>;rt=y\n", "a.conf:3: [publish x] path: expected"},
     {"[device x]\nidentity = a\n", "a.conf:2: [device x] identity: needs devices.zone"},
     {"[devices]\nzone = d.example\n[device x_y]\nidentity = a\n", "a.conf:3: "},
     {"[devices]\nzone = d.example\n[device -x]\nidentity = a\n", "a.conf:3: "},
@@ -316,6 +330,32 @@ static void test_a_section_is_told_what_is_near(void **state)
     }
 }
 
+/* --set takes any byte; a file of the configuration has neither quotes nor control characters. */
+static void test_hostile_attributes_of_a_path_are_refused(void **state)
+{
+    static const char *const keys[] = {"title", "resource-type", "interface", "content-format"};
+    static const char *const values[] = {
+        "a\";rt=\"b", "a\\",  "a\\\"",          "\x01", "a\tb", "a\nb",    "a\r\nX-Y: z",
+        "a\x1b[2Jb",  "\x7f", "a\xe2\x80\xa8z", "\xff", "\xc3", "\xc0\xa2" /* a quote */};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+        for (size_t j = 0; j < sizeof(values) / sizeof(values[0]); j++) {
+            char set[64], wanted[64];
+            (void)snprintf(set, sizeof(set), "publish x.%s=%s", keys[i], values[j]);
+            (void)snprintf(wanted, sizeof(wanted), " %s: ", keys[i]);
+            const char *const sets[] = {set};
+            struct config_source source = {
+                .file = "a.conf", .text = PUBLISH, .text_len = strlen(PUBLISH)};
+            struct config *config = NULL;
+            source.sets = sets;
+            source.set_count = 1;
+            assert_int_equal(config_load(&source, &errors, &config), -EINVAL);
+            assert_non_null(strstr(errors.text[0], wanted));
+        }
+    }
+}
+
 static void test_number_of_sections_is_bounded(void **state)
 {
     enum { COUNT = 300 };
@@ -347,6 +387,7 @@ int main(void)
         cmocka_unit_test(test_header_lines_come_from_keys_and_a_file),
         cmocka_unit_test(test_an_unknown_section_is_told_all_there_are),
         cmocka_unit_test(test_a_section_is_told_what_is_near),
+        cmocka_unit_test(test_hostile_attributes_of_a_path_are_refused),
         cmocka_unit_test(test_number_of_sections_is_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
