@@ -42,8 +42,9 @@ const char *oscore_lack(void);
 
 /**
  * A security context, made or, with the same @p keys and @p directory, the one that is there: a
- * reload that changes nothing goes on with it. Thread-safe. Opens no file: that is done for the
- * first request.
+ * reload that changes nothing goes on with it. Keys to send with that are in use with another
+ * recipient or directory are an error: one sender, one sequence of numbers. Thread-safe. Opens no
+ * file: that is done for the first request.
  *
  * @param keys      copied.
  * @param directory of the sequence numbers; copied.

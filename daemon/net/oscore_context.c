@@ -14,7 +14,8 @@
  * to the wire. For libcoap hands up responses without saying whether they were protected: only the
  * datagram tells. So what crosses is looked at, and these hold whatever libcoap does:
  *
- *  - no request leaves without OSCORE, and none with a Partial IV that is not reserved on disk;
+ *  - no request leaves without OSCORE, and none with a Partial IV that is not reserved on disk, or
+ *    that is of an earlier session (a retransmission repeats one of its own session);
  *  - libcoap sees no response without OSCORE: one in the clear is an error, whatever it says
  *    (RFC 8613 section 8.4), and none to a token that has no waiter;
  *  - a notification whose Partial IV is not above the last verified one's is dropped
@@ -25,6 +26,8 @@
  */
 #include "net/oscore_internal.h"
 
+#include "base/escape.h"
+#include "base/log.h"
 #include "coap/option.h"
 #include "net/sockaddr.h"
 
@@ -158,7 +161,8 @@ static void on_relay(struct upstream_oscore *oscore, const uint8_t *data, size_t
     }
     if (message.code != CODE_EMPTY) {
         if (!is_request(&message) || !option_find(message.options, OPTION_oscore, &value) ||
-            !read_number(value, &number) || number >= oscore_state_reserved(oscore->state)) {
+            !read_number(value, &number) || number < oscore->first_number ||
+            number >= oscore_state_reserved(oscore->state)) {
             return; /* a fault of libcoap's or ours: better no request than this one */
         }
         if (message.token.len == oscore->busy_token_len &&
@@ -403,6 +407,7 @@ static bool open_session(struct upstream_oscore *oscore, const struct oscore_cal
         return false;
     }
     oscore->address = call->address;
+    oscore->first_number = oscore->number;
     oscore->wire_fd = open_oscore_socket(&call->address, false);
     if (oscore->wire_fd < 0) {
         *ret_status = errno == ENETUNREACH || errno == EHOSTUNREACH || errno == EADDRNOTAVAIL
@@ -418,6 +423,18 @@ static bool open_session(struct upstream_oscore *oscore, const struct oscore_cal
     return oscore->coap != NULL && watch_session(oscore);
 }
 
+/* Where the context was used before, with its files elsewhere, its nonces come again. */
+static void warn_of_first_use(const struct upstream_oscore *oscore)
+{
+    char shown[512];
+
+    escape_value(shown, sizeof shown, oscore->directory, strlen(oscore->directory));
+    log_event(LOG_WARNING, "oscore_first_use",
+              "directory=%s file=%s first=0 note=\"sequence numbers begin at 0: if this security "
+              "context was ever used before, stop, and give it a new master secret or ID context\"",
+              shown, oscore->name);
+}
+
 /* Before anything is sent: the numbers that it will take are on disk. */
 static bool reserve_numbers(struct upstream_oscore *oscore, const char **ret_why)
 {
@@ -427,6 +444,9 @@ static bool reserve_numbers(struct upstream_oscore *oscore, const char **ret_why
             return false;
         }
         oscore->number = oscore_state_reserved(oscore->state);
+        if (oscore_state_is_new(oscore->state)) {
+            warn_of_first_use(oscore);
+        }
     }
     return oscore->number + RESERVE_MARGIN <= oscore_state_reserved(oscore->state) ||
            oscore_state_reserve(oscore->state, oscore->number + RESERVE_STEP, ret_why);

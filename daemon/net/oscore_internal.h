@@ -108,9 +108,9 @@ struct oscore_coap;
 
 /* A security context. All but the first part is the thread's. */
 struct upstream_oscore {
-    struct upstream_oscore *next; /* in the registry, with its mutex */
-    uint32_t references;          /* likewise */
-    uint8_t digest[UPSTREAM_DIGEST_LEN];
+    struct upstream_oscore *next;        /* in the registry, with its mutex */
+    uint32_t references;                 /* likewise */
+    uint8_t digest[UPSTREAM_DIGEST_LEN]; /* of what makes the keys to send with */
     struct oscore_keys keys;
     char name[OSCORE_STATE_NAME_LEN + 1]; /* of its files */
     char *directory;
@@ -120,6 +120,7 @@ struct upstream_oscore {
     bool is_alive;
     struct oscore_state *state; /* NULL: not open */
     uint64_t number;            /* the next sender sequence number */
+    uint64_t first_number;      /* of the session with coap; none below it may leave */
     struct oscore_coap *coap;   /* NULL: not open */
     int relay_fd, wire_fd;      /* with coap: towards libcoap, and towards the origin server */
     struct oscore_watch watches[OSCORE_SOURCES];

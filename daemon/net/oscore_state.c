@@ -21,6 +21,7 @@ struct oscore_state {
     int directory; /* descriptors */
     int lock;
     uint64_t reserved;
+    bool made_directory, is_new; /* this process has made it, and the file */
     char name[OSCORE_STATE_NAME_LEN + 1];
 };
 
@@ -45,12 +46,8 @@ static bool read_reserved(struct oscore_state *state, const char **ret_why)
 {
     char text[CONTENT_MAX + 1] = "";
     int fd = openat(state->directory, state->name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-
-    if (fd < 0 && errno == ENOENT) {
-        state->reserved = 0; /* the first time */
-        return true;
-    }
     ssize_t len = fd >= 0 ? read(fd, text, CONTENT_MAX) : -1;
+
     if (fd >= 0) {
         (void)close(fd);
     }
@@ -72,20 +69,122 @@ static bool write_whole(int fd, const char *text)
     return write(fd, text, len) == (ssize_t)len && fsync(fd) == 0;
 }
 
-/* ---- what the header says ---- */
-
-static int open_directory(const char *name)
+/* In the order that a loss of power cannot undo: the new file, its name, the directory. */
+static bool write_reserved(const struct oscore_state *state, uint64_t end)
 {
-    (void)mkdir(name, 0700); /* where it is there, that is all the better */
-    return open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    char text[CONTENT_MAX], name[FILE_NAME_ROOM];
+
+    (void)snprintf(text, sizeof text, "free %" PRIu64 "\n", end);
+    (void)snprintf(name, sizeof name, "%s.new", state->name);
+    int fd =
+        openat(state->directory, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    bool is_written = fd >= 0 && write_whole(fd, text);
+    if (fd >= 0 && close(fd) != 0) {
+        is_written = false;
+    }
+    return is_written && renameat(state->directory, name, state->directory, state->name) == 0 &&
+           fsync(state->directory) == 0;
 }
 
-static bool lock_state(struct oscore_state *state, const char **ret_why)
-{
-    char name[FILE_NAME_ROOM];
+/* ---- the directory ---- */
 
-    (void)snprintf(name, sizeof name, "%s.lock", state->name);
-    state->lock = openat(state->directory, name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+/* Others that may write there may also set the numbers back. */
+static bool is_safe_directory(int directory)
+{
+    struct stat status;
+
+    return fstat(directory, &status) == 0 && (status.st_uid == 0 || status.st_uid == geteuid()) &&
+           (status.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+}
+
+/* A directory whose name is lost with the power takes its files along. */
+static bool sync_parent(int directory)
+{
+    int parent = openat(directory, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    bool is_synced = parent >= 0 && fsync(parent) == 0;
+
+    if (parent >= 0) {
+        (void)close(parent);
+    }
+    return is_synced;
+}
+
+/* Without slashes at its end, which would follow a symbolic link. @return NULL: no memory */
+static char *plain_name(const char *name)
+{
+    char *plain = strdup(name);
+    size_t len = plain != NULL ? strlen(plain) : 0;
+
+    while (len > 1 && plain[len - 1] == '/') {
+        plain[--len] = '\0';
+    }
+    return plain;
+}
+
+static bool open_directory(struct oscore_state *state, const char *name, const char **ret_why)
+{
+    char *plain = plain_name(name);
+
+    *ret_why = "the directory of the sequence numbers cannot be opened";
+    if (plain == NULL) {
+        return false;
+    }
+    state->made_directory = mkdir(plain, 0700) == 0;
+    state->directory = open(plain, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    bool is_link = state->directory < 0 && (errno == ENOTDIR || errno == ELOOP);
+    free(plain);
+    if (is_link) {
+        *ret_why = "the directory of the sequence numbers is a symbolic link, or no directory";
+        return false;
+    }
+    if (state->directory < 0) {
+        return false;
+    }
+    if (!is_safe_directory(state->directory)) {
+        *ret_why = "the directory of the sequence numbers belongs to another user, or its mode "
+                   "lets others write";
+        return false;
+    }
+    return true;
+}
+
+/* ---- what the header says ---- */
+
+static bool has_file(const struct oscore_state *state, const char *name)
+{
+    struct stat status;
+
+    return fstatat(state->directory, name, &status, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+/*
+ * The first use of a context in this directory makes its file before the lock, both with the
+ * directory locked. So a lock without the file is no first use: the file was taken away.
+ */
+static bool begin_file(struct oscore_state *state, const char *lock_name, const char **ret_why)
+{
+    if (has_file(state, state->name)) {
+        return true;
+    }
+    if (has_file(state, lock_name)) {
+        *ret_why = "the file with the sequence numbers is gone, its lock is there: the security "
+                   "context needs a new master secret or ID context";
+        return false;
+    }
+    /* Also where a process before us made the directory, and came no further. Of one that was made
+     * for us, the parent need not be ours to read. */
+    if ((!sync_parent(state->directory) && state->made_directory) || !write_reserved(state, 0)) {
+        *ret_why = "nothing can be written to the directory of the sequence numbers";
+        return false;
+    }
+    state->is_new = true;
+    return true;
+}
+
+static bool take_lock(struct oscore_state *state, const char *lock_name, const char **ret_why)
+{
+    state->lock =
+        openat(state->directory, lock_name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (state->lock < 0) {
         *ret_why = "nothing can be written to the directory of the sequence numbers";
         return false;
@@ -97,6 +196,20 @@ static bool lock_state(struct oscore_state *state, const char **ret_why)
     return true;
 }
 
+static bool lock_state(struct oscore_state *state, const char **ret_why)
+{
+    char name[FILE_NAME_ROOM];
+
+    (void)snprintf(name, sizeof name, "%s.lock", state->name);
+    if (flock(state->directory, LOCK_EX) != 0) {
+        *ret_why = "the directory of the sequence numbers cannot be locked";
+        return false;
+    }
+    bool is_locked = begin_file(state, name, ret_why) && take_lock(state, name, ret_why);
+    (void)flock(state->directory, LOCK_UN);
+    return is_locked;
+}
+
 struct oscore_state *oscore_state_open(const char *directory, const char *name,
                                        const char **ret_why)
 {
@@ -106,12 +219,10 @@ struct oscore_state *oscore_state_open(const char *directory, const char *name,
         *ret_why = "out of memory";
         return NULL;
     }
-    state->lock = -1;
+    state->directory = state->lock = -1;
     (void)snprintf(state->name, sizeof state->name, "%s", name);
-    state->directory = open_directory(directory);
-    if (state->directory < 0) {
-        *ret_why = "the directory of the sequence numbers cannot be opened";
-    } else if (lock_state(state, ret_why) && read_reserved(state, ret_why)) {
+    if (open_directory(state, directory, ret_why) && lock_state(state, ret_why) &&
+        read_reserved(state, ret_why)) {
         return state;
     }
     oscore_state_close(state);
@@ -137,24 +248,18 @@ uint64_t oscore_state_reserved(const struct oscore_state *state)
     return state->reserved;
 }
 
+bool oscore_state_is_new(const struct oscore_state *state)
+{
+    return state->is_new;
+}
+
 bool oscore_state_reserve(struct oscore_state *state, uint64_t end, const char **ret_why)
 {
-    char text[CONTENT_MAX], name[FILE_NAME_ROOM];
-
     if (end > OSCORE_SEQUENCE_END) {
         *ret_why = "the sequence numbers of the security context are used up";
         return false;
     }
-    (void)snprintf(text, sizeof text, "free %" PRIu64 "\n", end);
-    (void)snprintf(name, sizeof name, "%s.new", state->name);
-    int fd =
-        openat(state->directory, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-    bool is_written = fd >= 0 && write_whole(fd, text);
-    if (fd >= 0 && close(fd) != 0) {
-        is_written = false;
-    }
-    if (!is_written || renameat(state->directory, name, state->directory, state->name) != 0 ||
-        fsync(state->directory) != 0) {
+    if (!write_reserved(state, end)) {
         *ret_why = "the sequence numbers cannot be written";
         return false;
     }

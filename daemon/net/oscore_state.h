@@ -6,7 +6,9 @@
  *
  * In the directory there are two files for each context, named by a digest of what makes its
  * nonces: NAME holds the number that is free, and is replaced as a whole; NAME.lock is locked while
- * the context is in use, so that no two processes, and no two sections, use it at a time.
+ * the context is in use, so that no two processes, and no two sections, use it at a time. NAME is
+ * made first: where there is only NAME.lock the numbers are lost, and the context is refused. Where
+ * there is neither, nothing tells a first use from an emptied directory (oscore_state_is_new()).
  */
 #ifndef CRIPROXY_OSCORE_STATE_H
 #define CRIPROXY_OSCORE_STATE_H
@@ -24,7 +26,9 @@ struct oscore_state;
 /**
  * Locks the context and reads what was reserved; blocks for the disk.
  *
- * @param directory made with mode 0700 where it is missing, but not its parents.
+ * @param directory made with mode 0700 where it is missing, but not its parents. One that is a
+ *                  symbolic link, of another user than root and ours, or that others may write to,
+ *                  is refused.
  * @param name      OSCORE_STATE_NAME_LEN hexadecimal digits.
  * @param ret_why   static text on error.
  * @return NULL on error. Free with oscore_state_close().
@@ -36,8 +40,12 @@ struct oscore_state *oscore_state_open(const char *directory, const char *name,
 void oscore_state_close(struct oscore_state *state);
 
 /** The numbers below it are, or were once, reserved; those that this process has not reserved
- * itself must not be used. */
+ * itself must not be used. Cannot fail. */
 uint64_t oscore_state_reserved(const struct oscore_state *state);
+
+/** Whether the context was in this directory for the first time, so that its numbers begin at 0.
+ * Cannot fail. */
+bool oscore_state_is_new(const struct oscore_state *state);
 
 /**
  * Reserves the numbers below @p end; returns when that is on disk. Blocks.

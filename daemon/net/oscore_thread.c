@@ -199,7 +199,7 @@ static void put_parameter(uint8_t *bytes, size_t *len, const void *value, size_t
 
 /*
  * What makes the keys and nonces of what we send: all but the recipient's id. Two contexts that
- * differ in that alone share their sequence numbers, too.
+ * differ in that alone, or in their directory, would use the same nonces: there is one at a time.
  */
 static bool digest_of_sender(const struct oscore_keys *keys, uint8_t ret_digest[DIGEST_LEN])
 {
@@ -217,24 +217,6 @@ static bool digest_of_sender(const struct oscore_keys *keys, uint8_t ret_digest[
     return is_made;
 }
 
-/* Also of the recipient's id and the directory: what makes two contexts one. */
-static bool digest_of_all(const struct oscore_keys *keys, const char *directory,
-                          const uint8_t sender[DIGEST_LEN], uint8_t ret_digest[DIGEST_LEN])
-{
-    uint8_t bytes[2 * DIGEST_LEN + OSCORE_ID_MAX + 2];
-    size_t len = 0;
-    uint8_t place[DIGEST_LEN];
-
-    if (!digest_sha256((const uint8_t *)directory, strlen(directory), place)) {
-        return false;
-    }
-    memcpy(bytes, sender, DIGEST_LEN);
-    memcpy(bytes + DIGEST_LEN, place, DIGEST_LEN);
-    len = 2 * sizeof place;
-    put_parameter(bytes, &len, keys->recipient_id.bytes, keys->recipient_id.len);
-    return digest_sha256(bytes, len, ret_digest);
-}
-
 static struct upstream_oscore *find_context(const uint8_t digest[DIGEST_LEN])
 {
     struct upstream_oscore *oscore = registry;
@@ -245,6 +227,17 @@ static struct upstream_oscore *find_context(const uint8_t digest[DIGEST_LEN])
     return oscore;
 }
 
+/* With the same keys to send with: whether all else is the same, too. */
+static bool is_same_context(const struct upstream_oscore *oscore, const struct oscore_keys *keys,
+                            const char *directory)
+{
+    const struct oscore_value *own = &oscore->keys.recipient_id, *other = &keys->recipient_id;
+
+    return own->len == other->len && memcmp(own->bytes, other->bytes, own->len) == 0 &&
+           strcmp(oscore->directory, directory) == 0;
+}
+
+/* Registers it, too. */
 static struct upstream_oscore *make_oscore(const struct oscore_keys *keys, const char *directory,
                                            const uint8_t sender[DIGEST_LEN])
 {
@@ -259,35 +252,37 @@ static struct upstream_oscore *make_oscore(const struct oscore_keys *keys, const
     for (size_t i = 0; i < OSCORE_STATE_NAME_LEN / 2; i++) {
         (void)snprintf(oscore->name + 2 * i, 3, "%02x", sender[i]);
     }
+    memcpy(oscore->digest, sender, DIGEST_LEN);
     oscore->keys = *keys;
     oscore->directory = copy;
     oscore->relay_fd = oscore->wire_fd = -1;
     oscore->waiting_end = &oscore->waiting;
+    oscore->next = registry;
+    registry = oscore;
     return oscore;
 }
 
 struct upstream_oscore *upstream_oscore_load(const struct oscore_keys *keys, const char *directory,
                                              char *ret_error, size_t error_capacity)
 {
-    uint8_t sender[DIGEST_LEN], all[DIGEST_LEN];
+    uint8_t sender[DIGEST_LEN];
     struct upstream_oscore *oscore = NULL;
 
+    (void)snprintf(ret_error, error_capacity, "out of memory");
     (void)pthread_mutex_lock(&registry_mutex);
-    if (digest_of_sender(keys, sender) && digest_of_all(keys, directory, sender, all)) {
-        oscore = find_context(all);
+    if (digest_of_sender(keys, sender)) {
+        oscore = find_context(sender);
         if (oscore == NULL) {
             oscore = make_oscore(keys, directory, sender);
-            if (oscore != NULL) {
-                memcpy(oscore->digest, all, sizeof all);
-                oscore->next = registry;
-                registry = oscore;
-            }
+        } else if (!is_same_context(oscore, keys, directory)) {
+            (void)snprintf(ret_error, error_capacity,
+                           "its sender-id, id-context and master-secret are in use with another "
+                           "recipient-id or directory; a restart ends that use");
+            oscore = NULL;
         }
     }
     if (oscore != NULL) {
         oscore->references++;
-    } else {
-        (void)snprintf(ret_error, error_capacity, "out of memory");
     }
     (void)pthread_mutex_unlock(&registry_mutex);
     return oscore;

@@ -43,6 +43,8 @@ TITLES = {"cri": "Proxy-Cri", "number": "Proxy-Scheme-Number", "uri": "Proxy-Uri
 
 # The part about DTLS: what tests/interop/secure.py has printed.
 SECURE = pathlib.Path(__file__).resolve().parent / "secure.md"
+# The part about upstream.oscore: what tests/system/test_oscore.py has shown.
+OSCORE = pathlib.Path(__file__).resolve().parent / "oscore.md"
 
 # What is known not to pass, by the name of the peer without its version, and why.
 KNOWN = {
@@ -326,7 +328,7 @@ def document(rows, skipped, oscore):
     if skipped:
         lines += ["", "Not to be had where this was made:", ""]
         lines += ["- %s: %s." % item for item in skipped]
-    return "\n".join(lines) + "\n\n" + SECURE.read_text()
+    return "\n".join(lines) + "\n\n" + OSCORE.read_text() + "\n" + SECURE.read_text()
 
 
 def known_of_peers():
