@@ -536,9 +536,9 @@ static void on_channel(void *context, bool is_up)
     metric_set(&side->context.metrics.cache_shared_up, is_up);
 }
 
-bool shared_owes(const struct fetch_side *side)
+uint64_t shared_owes(const struct fetch_side *side)
 {
-    return side->shared != NULL && side->shared->untold_count > 0;
+    return side->shared != NULL ? side->shared->untold_count : 0;
 }
 
 bool shared_hears(const struct fetch_side *side)

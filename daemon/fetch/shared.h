@@ -69,10 +69,8 @@ void shared_change(struct fetch_side *side, const struct cache_key *target, uint
  * @return false while there is none. */
 bool shared_is_ready(const struct fetch_side *side);
 
-/** Whether there are changes that the server has not taken yet: when the process ends they are
- * lost.
- */
-bool shared_owes(const struct fetch_side *side);
+/** How many changes the server has not taken yet: when the process ends they are lost. */
+uint64_t shared_owes(const struct fetch_side *side);
 
 /** Whether changes at other replicas are heard, or cache.shared is not set; true for up to 3 s
  * after the last sign of the server. */

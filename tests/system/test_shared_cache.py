@@ -399,9 +399,11 @@ def test_a_replica_that_ends_tells_what_it_owes(redis, start, origin):
         wait_for_down(first)
         put(first, at(origin), b"two")
         first.process.send_signal(signal.SIGTERM)
-        first.wait_for_line(r"^(stopping|draining)\b")
+        first.wait_for_line(r'^stop_waits .*why="cache.shared has not taken changes" worker=0 changes=1 '
+                            r"at_most_ms=60000$")
         redis.ask("CONFIG", "SET", "maxclients", 1000, connection=alone)
     assert first.process.wait(PATIENCE_S) == 0
+    assert re.search(r"\bstop_goes_on worker=0 waited_ms=\d+$", first.text, re.MULTILINE)
     wait_for(second, "cache_shared_up", 1)
     assert redis.ask("EXISTS", name) == 1  # still there, and of no use
     assert get(second, at(origin)).payload == b"two"
