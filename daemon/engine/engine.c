@@ -287,7 +287,7 @@ size_t engine_in_flight(const struct engine *engine)
     return free_slots_taken(&engine->client.requests.free) + engine->fetch.fetches.own_count;
 }
 
-bool engine_owes_changes(const struct engine *engine)
+uint64_t engine_owes_changes(const struct engine *engine)
 {
     return shared_owes(&engine->fetch);
 }

@@ -63,9 +63,9 @@ void engine_drain(struct engine *engine);
 /** Exchanges that have not ended. */
 size_t engine_in_flight(const struct engine *engine);
 
-/** Whether other replicas have not been told of a change yet (cache.shared); false also where that
- * is not set. */
-bool engine_owes_changes(const struct engine *engine);
+/** How many changes other replicas have not been told of yet (cache.shared); 0 also where that is
+ * not set. */
+uint64_t engine_owes_changes(const struct engine *engine);
 
 /**
  * Another snapshot, at a turn of the loop; borrowed until the next call, and the old one is not

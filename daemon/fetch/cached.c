@@ -9,6 +9,7 @@
 #include "coap/option.h"
 #include "fetch/admit.h"
 #include "fetch/ahead.h"
+#include "fetch/changed.h"
 #include "fetch/coalesce.h"
 #include "fetch/forward.h"
 #include "fetch/group.h"
@@ -381,6 +382,7 @@ void cached_release(struct fetch_side *side, struct fetch *fetch)
     }
     ticket->candidates.count = 0;
     ticket->has_key = false;
+    changed_let_go(side, fetch);
 }
 
 /* --- answers and failures ------------------------------------------------------ */
@@ -392,71 +394,6 @@ bool cached_has_changed(const struct fetch_side *side, const struct fetch *fetch
     const struct cache_ticket *ticket = &fetch->ticket;
     return ticket->changes < side->changes_floor ||
            changes_happened(side->origin.changes, ticket->key.target_hash, ticket->changes);
-}
-
-static void change(struct fetch_side *side, const struct target *target)
-{
-    struct cache_key key;
-    if (!cache_key_of_target(target, side->origin.key_memory, sizeof(side->origin.key_memory),
-                             side->origin.changes->seed, &key)) {
-        return; /* nor has any entry a key that long */
-    }
-    /* Before other workers see the change: what they ask the server for afterwards counts it. */
-    shared_change(side, &key);
-    changes_note(side->origin.changes, key.target_hash);
-    cache_store_invalidate(&side->cache, &key);
-}
-
-/* The options of one number, packed as the segments of a target. */
-static struct segments pack_answer(struct bytes options, uint16_t number, uint8_t *memory,
-                                   size_t capacity)
-{
-    struct segments segments = {.packed = memory};
-    struct option_iter iter;
-    struct option option;
-    option_iter_init(&iter, options);
-    while (option_iter_next(&iter, &option) && option.number <= number) {
-        if (option.number == number && option.value.len < capacity - segments.len) {
-            memory[segments.len] = (uint8_t)option.value.len;
-            memcpy(memory + segments.len + 1, option.value.data, option.value.len);
-            segments.len += 1 + (uint32_t)option.value.len;
-            segments.count++;
-        }
-    }
-    return segments;
-}
-
-/* What a 2.01 says was created, on the same server (RFC 7252 section 5.10.7). */
-static void change_location(struct fetch_side *side, const struct target *target,
-                            struct bytes options)
-{
-    uint8_t *memory = side->context.target_memory;
-    size_t half = side->context.target_memory_bytes / 2;
-    struct target location = *target;
-    location.path = pack_answer(options, OPTION_location_path, memory, half);
-    location.query = pack_answer(options, OPTION_location_query, memory + half, half);
-    if (location.path.count + location.query.count > 0) {
-        change(side, &location);
-    }
-}
-
-/*
- * RFC 7252 section 5.9.1: 2.01, 2.02 and 2.04 change the target whatever the method was,
- * and so may any other success of an unsafe one, as 2.31 has begun to (RFC 7959 section 2.10),
- * and some failures.
- */
-static void note_change(struct fetch_side *side, struct fetch *fetch, const struct reply *reply)
-{
-    bool is_change =
-        reply->code == CODE(2, 1) || reply->code == CODE(2, 2) || reply->code == CODE(2, 4);
-    bool may_be_one = !fetch->is_safe && fetch_answer_may_follow_action(fetch, reply->code);
-    fetch->sending.is_sent = false; /* the answer tells what became of it */
-    if (is_change || may_be_one) {
-        change(side, &fetch->target);
-    }
-    if (reply->code == CODE(2, 1)) {
-        change_location(side, &fetch->target, reply->options);
-    }
 }
 
 /* --- answers ------------------------------------------------------------ */
@@ -626,13 +563,8 @@ void cached_note(struct fetch_side *side, const struct fetch *fetch, const struc
     }
 }
 
-void cached_answer(struct fetch_side *side, struct fetch *fetch, const struct reply *reply)
+void cached_give(struct fetch_side *side, struct fetch *fetch, const struct reply *reply)
 {
-    note_change(side, fetch, reply);
-    if (fetch->is_own) {
-        fetch_answer(side, fetch, REASON_answered, reply); /* its owner knows better */
-        return;
-    }
     if (reply->code == CODE(2, 3)) {
         answer_valid(side, fetch, reply);
         return;
@@ -651,14 +583,17 @@ void cached_answer(struct fetch_side *side, struct fetch *fetch, const struct re
     fetch_answer(side, fetch, REASON_answered, reply);
 }
 
-/* --- failures ----------------------------------------------------------- */
-
-void cached_note_end(struct fetch_side *side, const struct fetch *fetch, enum reason reason)
+void cached_answer(struct fetch_side *side, struct fetch *fetch, const struct reply *reply)
 {
-    if (!fetch->is_safe && fetch_may_have_acted(fetch, reason)) {
-        change(side, &fetch->target);
+    uint64_t number = changed_note(side, fetch, reply);
+    if (fetch->is_own) {
+        fetch_answer(side, fetch, REASON_answered, reply); /* its owner knows better */
+    } else if (!changed_wait(side, fetch, number, reply)) {
+        cached_give(side, fetch, reply);
     }
 }
+
+/* --- failures ----------------------------------------------------------- */
 
 bool cached_is_failure(uint8_t code)
 {

@@ -85,19 +85,15 @@ const struct address *cached_source(const struct fetch *fetch);
  */
 void cached_answer(struct fetch_side *side, struct fetch *fetch, const struct reply *reply);
 
+/** The same where nothing has been changed, or all that have to know of it do. */
+void cached_give(struct fetch_side *side, struct fetch *fetch, const struct reply *reply);
+
 /**
  * What the origin server says in an answer or a notification to a request of the proxy's own
  * that has a key: kept for others. For the request's owner, who has noted in the ticket which
  * changes of the target it is newer than.
  */
 void cached_note(struct fetch_side *side, const struct fetch *fetch, const struct reply *reply);
-
-/**
- * It ends for @p reason: an unsafe request that may have been carried out although no answer
- * says so counts as a change of its target. For a fetch that still holds what it has
- * towards the origin server.
- */
-void cached_note_end(struct fetch_side *side, const struct fetch *fetch, enum reason reason);
 
 /**
  * Whether an answer of @p code is a failure that a stale answer may stand in for (RFC 5861 section

@@ -7,6 +7,7 @@
 #include "context/capture.h"
 #include "fetch/admit.h"
 #include "fetch/cached.h"
+#include "fetch/changed.h"
 #include "fetch/coalesce.h"
 #include "fetch/forward.h"
 #include "fetch/side.h"
@@ -83,7 +84,7 @@ void fetch_set_deadline(struct fetch_side *side, struct fetch *fetch)
  */
 static void fetch_close(struct fetch_side *side, struct fetch *fetch, enum reason reason)
 {
-    cached_note_end(side, fetch, reason);
+    changed_note_end(side, fetch, reason);
     fetch->reason = reason;
     forward_release(side, fetch);
     cached_release(side, fetch);

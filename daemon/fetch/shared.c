@@ -5,6 +5,7 @@
 #include "coap/option.h"
 #include "fetch/admit.h"
 #include "fetch/cached.h"
+#include "fetch/changed.h"
 #include "fetch/forward.h"
 #include "fetch/side.h"
 #include "net/entropy.h"
@@ -31,14 +32,16 @@
  * Behind the head of net/shared_seal.h:
  * An entry:  generation, time of day when it is not fresh any more, seconds that it was fresh for
  *            when it was kept, address of the origin server, the answer as a CoAP message
- * A change:  the process that tells it, the target; without a target: all targets
+ * A change:  the process that tells it, its worker's store and the number that it waits for (0:
+ *            it does not), the target; without a target: all targets
  */
 #define ORIGIN_BYTES 19u /* family, IP address, port */
 #define ENTRY_FIXED (SHARED_GENERATION_LEN + 8u + 4u + ORIGIN_BYTES)
 #define PROCESS_LEN 16u
+#define CHANGE_FIXED (PROCESS_LEN + SHARED_ID_LEN + 8u)
 
 /* Room for what is said before the bytes of an answer: header, marker, options' heads. */
-#define ENTRY_EXTRA (SHARED_HEAD_MAX + ENTRY_FIXED + PROCESS_LEN + 64u)
+#define ENTRY_EXTRA (SHARED_HEAD_MAX + ENTRY_FIXED + CHANGE_FIXED + 64u)
 
 struct shared {
     struct fetch_side *side;
@@ -47,7 +50,7 @@ struct shared {
     char path[108], user[129], password[513], prefix[65]; /* copies: the snapshot may go */
     char host[RESOLVE_NAME_MAX + 1], server_name[RESOLVE_NAME_MAX + 1];
     struct shared_keys keys;
-    uint8_t all_changed[SHARED_HEAD_MAX + PROCESS_LEN];
+    uint8_t all_changed[SHARED_HEAD_MAX + CHANGE_FIXED];
     uint32_t untold[CHANGES_UNTOLD_SLOTS]; /* this worker's part of what siblings see */
     uint64_t untold_count;                 /* of all slots */
     uint8_t *buffer;                       /* for an entry, or what is told of a change */
@@ -397,21 +400,31 @@ void shared_keep(struct fetch_side *side, const struct fetch *fetch,
 
 /* What is told of a change; @p target empty: of all targets. @return its length, 0: none */
 static size_t write_change(const struct shared *shared, uint8_t *at, size_t capacity,
-                           struct bytes target)
+                           struct bytes target, uint64_t number)
 {
     size_t head = shared_head_len(&shared->keys, SHARED_CHANGE),
-           len = head + PROCESS_LEN + target.len;
+           len = head + CHANGE_FIXED + target.len;
     if (len > capacity) {
         return 0;
     }
     memcpy(at + head, process_token(), PROCESS_LEN);
+    memset(at + head + PROCESS_LEN, 0, SHARED_ID_LEN);
+    if (number != 0) {
+        memcpy(at + head + PROCESS_LEN, shared_store_id(shared->store), SHARED_ID_LEN);
+    }
+    write_entry_number(number, 8, at + head + PROCESS_LEN + SHARED_ID_LEN);
     if (target.len > 0) {
-        memcpy(at + head + PROCESS_LEN, target.data, target.len);
+        memcpy(at + head + CHANGE_FIXED, target.data, target.len);
     }
     return shared_seal(&shared->keys, SHARED_CHANGE, NULL, at, len) ? len : 0;
 }
 
-void shared_change(struct fetch_side *side, const struct cache_key *target)
+bool shared_is_ready(const struct fetch_side *side)
+{
+    return shared_store_is_ready(side->shared->store);
+}
+
+void shared_change(struct fetch_side *side, const struct cache_key *target, uint64_t number)
 {
     struct shared *shared = side->shared;
     uint8_t name[SHARED_NAME_LEN];
@@ -420,13 +433,13 @@ void shared_change(struct fetch_side *side, const struct cache_key *target)
     }
     uint32_t slot = changes_untold_slot(target->target_hash);
     const struct bytes bytes = {target->bytes, target->target_len};
-    size_t len = write_change(shared, shared->buffer, shared->buffer_bytes, bytes);
+    size_t len = write_change(shared, shared->buffer, shared->buffer_bytes, bytes, number);
     bool has_name = len > 0 && name_of(shared, bytes.data, bytes.len, name);
     shared->untold[slot]++;
     shared->untold_count++;
     changes_add_untold(side->origin.changes, slot, 1);
     shared_store_change(shared->store, has_name ? name : NULL, (struct bytes){shared->buffer, len},
-                        slot);
+                        slot, number);
 }
 
 /* The server knows of @p count changes of the slot. */
@@ -467,28 +480,51 @@ static void drop_first_level(struct fetch_side *side)
     side->changes_floor = changes_pass(side->origin.changes);
 }
 
+static void take_change(struct fetch_side *side, struct bytes body)
+{
+    if (memcmp(body.data, process_token(), PROCESS_LEN) == 0) {
+        return; /* all workers of this process know */
+    }
+    metric_add(&side->context.metrics.cache_shared_changes, 1);
+    if (body.len == CHANGE_FIXED) {
+        drop_first_level(side);
+        return;
+    }
+    const struct cache_key target = cache_key_of_bytes(
+        body.data + CHANGE_FIXED, (uint32_t)(body.len - CHANGE_FIXED), side->origin.changes->seed);
+    changes_note(side->origin.changes, target.target_hash);
+    cache_store_invalidate(&side->cache, &target);
+}
+
+static void on_change_confirmed(void *context, uint64_t number)
+{
+    changed_confirmed(context, number);
+}
+
+static void on_change_passed(void *context, uint32_t number, uint64_t receivers)
+{
+    changed_passed_on(context, number, receivers);
+}
+
+/* Confirmed when nothing from before is given here any more. */
 static void on_change(void *context, struct bytes told)
 {
     struct fetch_side *side = context;
     const struct shared *shared = side->shared;
     struct bytes body;
     if (!shared_unseal(&shared->keys, SHARED_CHANGE, NULL, told, room_of(shared), &body) ||
-        body.len < PROCESS_LEN || body.len > PROCESS_LEN + CACHE_KEY_MAX) {
+        body.len < CHANGE_FIXED || body.len > CHANGE_FIXED + CACHE_KEY_MAX) {
         metric_add(&side->context.metrics.cache_shared_refused, 1);
         return;
     }
-    if (memcmp(body.data, process_token(), PROCESS_LEN) == 0) {
-        return; /* all workers of this process know */
+    take_change(side, body);
+    const uint8_t *teller = body.data + PROCESS_LEN;
+    uint64_t number = read_entry_number(teller + SHARED_ID_LEN, 8);
+    if (number != 0 && memcmp(teller, shared_store_id(shared->store), SHARED_ID_LEN) == 0) {
+        changed_confirmed(side, number);
+    } else if (number != 0) {
+        shared_store_confirm(shared->store, teller, number);
     }
-    metric_add(&side->context.metrics.cache_shared_changes, 1);
-    if (body.len == PROCESS_LEN) {
-        drop_first_level(side);
-        return;
-    }
-    const struct cache_key target = cache_key_of_bytes(
-        body.data + PROCESS_LEN, (uint32_t)(body.len - PROCESS_LEN), side->origin.changes->seed);
-    changes_note(side->origin.changes, target.target_hash);
-    cache_store_invalidate(&side->cache, &target);
 }
 
 static void on_channel(void *context, bool is_up)
@@ -500,9 +536,9 @@ static void on_channel(void *context, bool is_up)
     metric_set(&side->context.metrics.cache_shared_up, is_up);
 }
 
-bool shared_owes(const struct fetch_side *side)
+uint64_t shared_owes(const struct fetch_side *side)
 {
-    return side->shared != NULL && side->shared->untold_count > 0;
+    return side->shared != NULL ? side->shared->untold_count : 0;
 }
 
 bool shared_hears(const struct fetch_side *side)
@@ -521,8 +557,8 @@ static const char *copy_option(const char *text, char *room, size_t capacity)
 
 static void renew_all_changed(struct shared *shared)
 {
-    size_t len =
-        write_change(shared, shared->all_changed, sizeof(shared->all_changed), (struct bytes){0});
+    size_t len = write_change(shared, shared->all_changed, sizeof(shared->all_changed),
+                              (struct bytes){0}, 0);
     shared->options.all_changed = (struct bytes){shared->all_changed, len};
 }
 
@@ -557,8 +593,9 @@ static const char *path_option(const char *text)
 
 static int open_store(struct fetch_side *side)
 {
-    static const struct shared_store_handler handler = {on_found, on_change, on_channel, on_told,
-                                                        on_all_told};
+    static const struct shared_store_handler handler = {
+        on_found,    on_change,        on_channel,         on_told,
+        on_all_told, on_change_passed, on_change_confirmed};
     struct shared *shared = side->shared;
     const struct config *config = side->context.config;
     size_t entry_bytes = (size_t)config->cache_shared_entry_bytes;
@@ -601,12 +638,13 @@ int shared_open(struct fetch_side *side)
         return 0;
     }
     side->shared = calloc(1, sizeof(*side->shared));
-    return side->shared == NULL ? -ENOMEM : open_store(side);
+    return side->shared == NULL || !changed_open(side) ? -ENOMEM : open_store(side);
 }
 
 void shared_close(struct fetch_side *side)
 {
     struct shared *shared = side->shared;
+    changed_close(side);
     if (shared != NULL) {
         shared_store_free(shared->store);
         on_all_told(side); /* siblings may go on */

@@ -9,7 +9,7 @@
  *   an answer       of a fetch that has asked is kept there, with the generation of its target
  *                   that was there before it was asked for: after a change it counts no more.
  *   a change        is told to the server, and by its channel to all replicas, which do with it as
- *                   with one of their own (cache/changes.h).
+ *                   with one of their own (cache/changes.h), and confirm it (fetch/changed.h).
  *   the channel     is down: the first level goes on, and its hits are counted. When it is up
  *                   again, all that was kept or asked for before is dropped.
  *
@@ -59,13 +59,18 @@ void shared_keep(struct fetch_side *side, const struct fetch *fetch,
                  const struct representation *answer, const struct address *from);
 
 /** A target has been changed by way of this worker; @p target is a key of which only that counts.
+ *
+ * @param number of fetch/changed.h, by which replicas confirm that they know; 0: no need.
+ *        Cannot fail: what cannot be told is owed
  */
-void shared_change(struct fetch_side *side, const struct cache_key *target);
+void shared_change(struct fetch_side *side, const struct cache_key *target, uint64_t number);
 
-/** Whether there are changes that the server has not taken yet: when the process ends they are
- * lost.
- */
-bool shared_owes(const struct fetch_side *side);
+/** Whether there is a connection, by which the server can be told of changes;
+ * @return false while there is none. */
+bool shared_is_ready(const struct fetch_side *side);
+
+/** How many changes the server has not taken yet: when the process ends they are lost. */
+uint64_t shared_owes(const struct fetch_side *side);
 
 /** Whether changes at other replicas are heard, or cache.shared is not set; true for up to 3 s
  * after the last sign of the server. */

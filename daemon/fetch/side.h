@@ -25,9 +25,10 @@ struct fetch_side {
     struct memory_pool large; /* blocks for what does not fit the slot of a request or fetch */
     struct body_store bodies;
     struct cache_store cache;
-    struct shared *shared;  /* what replicas share, or NULL (fetch/shared.h) */
-    uint64_t changes_floor; /* what was asked for before so many changes counts as changed */
-    bool has_siblings;      /* other engines share the counts of changes */
+    struct shared *shared;   /* what replicas share, or NULL (fetch/shared.h), */
+    struct changed *changed; /* and answers that wait until they know (fetch/changed.h) */
+    uint64_t changes_floor;  /* what was asked for before so many changes counts as changed */
+    bool has_siblings;       /* other engines share the counts of changes */
     struct parent_memory parents;
     struct own_hosts own;
     struct zone_table zones; /* looked up when needed */

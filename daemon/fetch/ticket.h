@@ -45,6 +45,7 @@ struct cache_ticket {
     struct cache_candidates candidates; /* pinned */
     struct address source;              /* of the blocks of its answer; else not set */
     uint64_t changes;                   /* of targets, counted when the request began */
+    uint64_t change_number; /* its answer waits until replicas know of it; 0: it does not */
 
     struct hash_node by_key; /* of those that equal requests may join */
 };

@@ -437,21 +437,6 @@ void dtls_send_passed(struct dtls_listener *listener, const struct udp_path *pat
     udp_send(listener->socket, &here, data, len);
 }
 
-/*
- * ICMP errors can be forged by a host that knows the addresses, so they end no session; a session
- * that is really gone ends by its time-out.
- */
-static void on_error(void *context, struct udp_socket *socket, const struct address *remote,
-                     int error, const uint8_t *quoted, size_t quoted_len)
-{
-    (void)context;
-    (void)socket;
-    (void)remote;
-    (void)error;
-    (void)quoted;
-    (void)quoted_len;
-}
-
 /* ---- the listener ---- */
 
 static int init_accounts(struct dtls_listener *listener, uint64_t seed)
@@ -476,8 +461,9 @@ static int make_cookies(const struct dtls_listener *listener, struct cookies **r
 
 static int init(struct dtls_listener *listener, struct loop *loop)
 {
-    static const struct udp_handler udp_handler = {.on_datagram = on_datagram,
-                                                   .on_error = on_error};
+    /* ICMP errors can be forged by a host that knows the addresses, so they end no session; one
+     * that is really gone ends by its time-out. */
+    static const struct udp_handler udp_handler = {.on_datagram = on_datagram, .on_error = NULL};
     size_t capacity = (size_t)listener->options.sessions_max + listener->options.handshakes_max;
     struct entropy *entropy = malloc(sizeof *entropy); /* 4 kB: not for the stack of a worker */
 

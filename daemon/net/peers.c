@@ -360,25 +360,14 @@ static void peer_on_datagram(void *context, struct udp_socket *socket,
     }
 }
 
-/* A peer that is not there now will be, or says what it has taken over from another address. */
-static void peer_on_error(void *context, struct udp_socket *socket, const struct address *remote,
-                          int error, const uint8_t *quoted, size_t quoted_len)
-{
-    (void)context;
-    (void)socket;
-    (void)remote;
-    (void)error;
-    (void)quoted;
-    (void)quoted_len;
-}
-
 /* ---- the link ---- */
 
 int peer_link_open(struct loop *loop, const struct peer_link_options *options,
                    const struct peer_handler *handler, void *context, struct peer_link **ret_link)
 {
+    /* A peer that is not there now will be, or says what it has taken over from another address. */
     static const struct udp_handler udp_handler = {.on_datagram = peer_on_datagram,
-                                                   .on_error = peer_on_error};
+                                                   .on_error = NULL};
     const struct udp_options udp = {
         .bind = options->listen, .reuse_port = options->worker_count > 1, .fd = -1};
     struct peer_link *link = calloc(1, sizeof *link);

@@ -14,6 +14,7 @@
 #include "net/redis_link.h"
 #include "net/redis_tls.h"
 
+#include <endian.h>
 #include <errno.h>
 #include <event2/event.h>
 #include <openssl/rand.h>
@@ -44,6 +45,7 @@ struct shared_store {
     unsigned turn;                  /* which address of a name */
     char keys_begin[KEY_BEGIN_MAX]; /* PREFIX:RUN: */
     size_t keys_begin_len;
+    uint8_t id[SHARED_ID_LEN];
     char changes_name[KEY_MAX], beat_name[KEY_MAX];
     uint64_t looks[LOOKS_MAX]; /* their numbers: a ring */
     unsigned look_first, look_count;
@@ -125,6 +127,18 @@ static void on_changed(struct redis_link *link, const redisReply *reply)
     } else {
         redis_link_fail(link,
                         reply->type == REDIS_REPLY_ERROR ? reply->str : "a change was not taken");
+    }
+}
+
+/* It has been passed on to those that are subscribed. */
+static void on_passed_on(struct redis_link *link, const redisReply *reply)
+{
+    uint32_t serial = link->serial;
+
+    on_changed(link, reply);
+    if (link->serial == serial) {
+        store_of(link)->handler->on_passed_on(store_of(link)->context, link->tag,
+                                              reply->integer > 0 ? (uint64_t)reply->integer : 0);
     }
 }
 
@@ -282,6 +296,10 @@ static void channel_take(struct shared_store *store, const redisReply *name,
 {
     if (message->type != REDIS_REPLY_STRING) {
         redis_link_fail(&store->channel, "a message that is none");
+    } else if (string_is(name, store->beat_name) && message->len == sizeof(uint64_t)) {
+        uint64_t number;
+        memcpy(&number, message->str, sizeof number);
+        store->handler->on_confirmed(store->context, be64toh(number));
     } else if (string_is(name, store->beat_name)) {
         store->heard_ms = loop_now_ms(store->loop);
         set_heard(store, store->commands.is_ready);
@@ -400,20 +418,25 @@ static void on_tick(evutil_socket_t fd, short what, void *data)
 
 /* ---- the store ---- */
 
+static void name_beats(const struct shared_store *store, const uint8_t id[SHARED_ID_LEN],
+                       char ret_name[KEY_MAX])
+{
+    int len = snprintf(ret_name, KEY_MAX, "%s:beat:", store->options->prefix);
+
+    if (len > 0) {
+        (void)put_key_hex(ret_name + len, id, SHARED_ID_LEN);
+    }
+}
+
 /* @return false without random bytes */
 static bool name_channels(struct shared_store *store)
 {
-    uint8_t random[8];
-    const char *prefix = store->options->prefix;
-
-    if (RAND_bytes(random, (int)sizeof random) != 1) {
+    if (RAND_bytes(store->id, (int)sizeof store->id) != 1) {
         return false;
     }
-    (void)snprintf(store->changes_name, sizeof store->changes_name, "%s:changes", prefix);
-    int len = snprintf(store->beat_name, sizeof store->beat_name, "%s:beat:", prefix);
-    if (len > 0) {
-        (void)put_key_hex(store->beat_name + len, random, sizeof random);
-    }
+    (void)snprintf(store->changes_name, sizeof store->changes_name, "%s:changes",
+                   store->options->prefix);
+    name_beats(store, store->id, store->beat_name);
     return true;
 }
 
@@ -605,7 +628,7 @@ bool shared_store_put(struct shared_store *store, const uint8_t entry[SHARED_NAM
 }
 
 void shared_store_change(struct shared_store *store, const uint8_t target[SHARED_NAME_LEN],
-                         struct bytes told, uint32_t tag)
+                         struct bytes told, uint32_t tag, uint64_t number)
 {
     struct redis_link *link = &store->commands;
     char key[KEY_MAX];
@@ -626,8 +649,31 @@ void shared_store_change(struct shared_store *store, const uint8_t target[SHARED
     redis_word(&publish, told.data, told.len);
     link->changes += 2;
     if (redis_link_send(link, on_generation_deleted, tag, &del)) {
-        (void)redis_link_send(link, on_changed, 0, &publish);
+        (void)redis_link_send(link, number != 0 ? on_passed_on : on_changed, (uint32_t)number,
+                              &publish);
     } else {
         store->owes = true;
     }
+}
+
+const uint8_t *shared_store_id(const struct shared_store *store)
+{
+    return store->id;
+}
+
+void shared_store_confirm(struct shared_store *store, const uint8_t id[SHARED_ID_LEN],
+                          uint64_t number)
+{
+    char name[KEY_MAX];
+    struct redis_words words = {.count = 0};
+    uint64_t text = htobe64(number);
+
+    if (!store->commands.is_ready || redis_link_is_full(&store->commands)) {
+        return;
+    }
+    name_beats(store, id, name);
+    redis_text(&words, "PUBLISH");
+    redis_text(&words, name);
+    redis_word(&words, &text, sizeof text);
+    (void)redis_link_send(&store->commands, on_any, 0, &words);
 }

@@ -16,7 +16,8 @@
  * wrong. Answer and generations are read by one command.
  *
  * The channel PREFIX:changes tells all replicas which targets have changed. It is up while the
- * beats that are sent through the server come back; each worker has one of its own.
+ * beats that are sent through the server come back; each worker has one of its own. On the channel
+ * of its beats a worker is also told which of its changes others know of.
  *
  * The server may be slow, gone, full, or hostile: nothing waits for it here, replies have limits,
  * and whatever is not understood ends the connection, which is made anew after a while.
@@ -29,6 +30,9 @@
 
 /* Bytes of the names of entries and targets: digests. */
 #define SHARED_NAME_LEN 32u
+
+/* Bytes by which a store is told apart from others, for confirmations. */
+#define SHARED_ID_LEN 8u
 
 /* Bytes of both generations. */
 #define SHARED_GENERATION_LEN 16u
@@ -74,6 +78,11 @@ struct shared_store_handler {
     void (*on_told)(void *context, uint32_t tag);
     /* All changes that could not be told, or may have been lost, count for it now. */
     void (*on_all_told)(void *context);
+    /* The change with this number, its lower half, was passed on to so many stores, this one too.
+     */
+    void (*on_passed_on)(void *context, uint32_t number, uint64_t receivers);
+    /* One of them has said by shared_store_confirm() that it knows of it; may come before that. */
+    void (*on_confirmed)(void *context, uint64_t number);
 };
 
 /**
@@ -118,8 +127,17 @@ bool shared_store_put(struct shared_store *store, const uint8_t entry[SHARED_NAM
  *
  * @param target NULL: it has no name here, so that all targets count as changed
  * @param tag    comes back by on_told, or on_all_told() is called later
+ * @param number comes back by on_passed_on, if it can be said now; 0: no need
  */
 void shared_store_change(struct shared_store *store, const uint8_t target[SHARED_NAME_LEN],
-                         struct bytes told, uint32_t tag);
+                         struct bytes told, uint32_t tag, uint64_t number);
+
+/** Random; borrowed from the store. */
+const uint8_t *shared_store_id(const struct shared_store *store);
+
+/** Say to the store with @p id that its change of this number is known here; not sent without a
+ * connection, and may get lost. @param id borrowed for the call */
+void shared_store_confirm(struct shared_store *store, const uint8_t id[SHARED_ID_LEN],
+                          uint64_t number);
 
 #endif

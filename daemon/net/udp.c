@@ -400,7 +400,7 @@ static bool read_error(struct udp_socket *socket, struct udp_batch *batch)
     }
     sockaddr_to_address(&name, header.msg_namelen, &remote);
     int error = error_of(&header);
-    if (error != 0 && remote.family != ADDRESS_NONE) {
+    if (error != 0 && remote.family != ADDRESS_NONE && socket->handler->on_error != NULL) {
         socket->handler->on_error(socket->context, socket, &remote, error, part.iov_base,
                                   (size_t)len);
     }
@@ -427,8 +427,10 @@ static void report_failures(struct udp_socket *socket)
     socket->failure_count = 0;
     for (unsigned i = 0; i < count && !socket->is_closed; i++) {
         struct udp_failure failure = socket->failures[i]; /* a callback may send, and fail */
-        socket->handler->on_error(socket->context, socket, &failure.remote, failure.error,
-                                  failure.quoted, failure.quoted_len);
+        if (socket->handler->on_error != NULL) {
+            socket->handler->on_error(socket->context, socket, &failure.remote, failure.error,
+                                      failure.quoted, failure.quoted_len);
+        }
     }
 }
 

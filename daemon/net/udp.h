@@ -46,6 +46,7 @@ struct udp_handler {
      * @p quoted is the start of the UDP payload that caused it, perhaps empty: it comes from the
      * network and proves nothing by itself. Never called from inside udp_send() or udp_flush().
      * ICMPv6 "packet too big" is no error: the retransmission is sent in smaller fragments.
+     * NULL: it does not matter.
      */
     void (*on_error)(void *context, struct udp_socket *socket, const struct address *remote,
                      int error, const uint8_t *quoted, size_t quoted_len);

@@ -59,12 +59,27 @@ bool shared_store_put(struct shared_store *store, const uint8_t entry[SHARED_NAM
 }
 
 void shared_store_change(struct shared_store *store, const uint8_t target[SHARED_NAME_LEN],
-                         struct bytes told, uint32_t tag)
+                         struct bytes told, uint32_t tag, uint64_t number)
 {
     (void)store;
     (void)target;
     (void)told;
     (void)tag;
+    (void)number;
+}
+
+const uint8_t *shared_store_id(const struct shared_store *store)
+{
+    (void)store;
+    return NULL;
+}
+
+void shared_store_confirm(struct shared_store *store, const uint8_t id[SHARED_ID_LEN],
+                          uint64_t number)
+{
+    (void)store;
+    (void)id;
+    (void)number;
 }
 
 bool shared_keys_derive(struct bytes secret, struct shared_keys *keys)

@@ -20,11 +20,12 @@ struct worker {
     struct peer_book *peers;     /* borrowed; NULL: there are no other replicas, */
     struct peer_link *peer_link; /* and no link */
     pthread_t thread;
-    bool is_started;       /* main thread's: there is a thread to join */
-    bool is_asked_to_park; /* likewise */
-    bool is_draining;      /* the worker's thread's */
-    bool is_holding;       /* likewise */
-    bool is_parked;        /* under fence_lock, as the next: fence_passed is signalled for both */
+    bool is_started;        /* main thread's: there is a thread to join */
+    bool is_asked_to_park;  /* likewise */
+    bool is_draining;       /* the worker's thread's */
+    uint64_t owes_since_ms; /* likewise: it drains, and waits for cache.shared alone; 0: no */
+    bool is_holding;        /* likewise */
+    bool is_parked;         /* under fence_lock, as the next: fence_passed is signalled for both */
     bool may_go_on;
     uint64_t beats_asked; /* main thread's */
     atomic_uint_fast64_t beats;

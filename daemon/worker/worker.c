@@ -10,6 +10,7 @@
 #include "net/udp.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -131,6 +132,32 @@ static uint64_t turn_peer_link(struct worker *worker, uint64_t now_ms)
     return next_ms;
 }
 
+/*
+ * It has nothing in flight any more; it may owe changes to the server of cache.shared, which the
+ * log says, or a stop would seem to hang.
+ */
+static void drain_turn(struct worker *worker, uint64_t now_ms)
+{
+    uint64_t owed = engine_owes_changes(worker->engine);
+    const struct config *config = worker->engine->context.config;
+
+    if (owed > 0 && worker->owes_since_ms == 0) {
+        worker->owes_since_ms = now_ms;
+        log_event(LOG_WARNING, "stop_waits",
+                  "why=\"cache.shared has not taken changes\" worker=%u changes=%" PRIu64
+                  " at_most_ms=%" PRIu64,
+                  worker->index, owed, (uint64_t)config->proxy_drain_timeout);
+    }
+    if (owed == 0 && worker->owes_since_ms != 0) {
+        log_event(LOG_INFO, "stop_goes_on", "worker=%u waited_ms=%" PRIu64, worker->index,
+                  now_ms - worker->owes_since_ms);
+    }
+    if (owed == 0) {
+        worker->is_draining = false;
+        tell_state(worker, WORKER_DRAINED);
+    }
+}
+
 /* The loop is there before the engine, so it cannot have the engine's own function. */
 static uint64_t on_turn(void *context, uint64_t now_ms)
 {
@@ -139,9 +166,8 @@ static uint64_t on_turn(void *context, uint64_t now_ms)
 
     /* It goes on answering newcomers with 5.03 until the main thread stops it. */
     if (worker->is_draining && engine_in_flight(worker->engine) == 0 &&
-        worker->engine->client.stream_count == 0 && !engine_owes_changes(worker->engine)) {
-        worker->is_draining = false;
-        tell_state(worker, WORKER_DRAINED);
+        worker->engine->client.stream_count == 0) {
+        drain_turn(worker, now_ms);
     }
     if (worker->is_holding && (worker_state(worker) & WORKER_QUIET) == 0 &&
         engine_in_flight(worker->engine) == 0) {

@@ -63,15 +63,28 @@ static void serve(const char *body)
                     words("68 45 MID TOKEN", body));
 }
 
-/* The change of the same target by way of this proxy. */
-static void put(void)
+/* The same target is changed by way of this proxy: the origin server has done it, */
+static void change(void)
 {
     char head[32];
     (void)snprintf(head, sizeof(head), "41 03 %04x aa", ++next_mid);
     replay_ask(&replay, words(head, CRI " /6e"));
     fake_peer_serve(replay.origin, words("48 03 MID TOKEN", "3=h 11=x /6e"), "68 44 MID TOKEN");
+    fake_net_run(0);
+}
+
+/* and the client knows. */
+static void expect_changed(void)
+{
+    char head[32];
     (void)snprintf(head, sizeof(head), "61 44 %04x aa", next_mid);
     fake_peer_expect(replay.client, head, NULL);
+}
+
+static void put(void)
+{
+    change();
+    expect_changed();
 }
 
 /* Fetched once, and kept there; the first level is empty again. */
@@ -268,6 +281,233 @@ static void test_a_change_by_another_process_counts(void **state)
     assert_int_equal(fake_shared_counts().looks, looks + 1);
     fake_shared_answer();
     expect_answer("14:64 /6f");
+    stop();
+}
+
+/* ---- a client that knows of its change does not get the old state elsewhere ---- */
+
+static unsigned fetches(enum fetch_state state)
+{
+    const struct fetch_table *table = &replay.engine->fetch.fetches;
+    unsigned count = 0;
+    for (uint32_t i = 0; i < table->free.used; i++) {
+        count += table->slots[i].state == state;
+    }
+    return count;
+}
+
+static void test_an_answer_to_a_change_waits_for_all_that_hear(void **state)
+{
+    (void)state;
+    start();
+    fake_shared_receivers(3);
+    change();
+    fake_shared_confirmed(); /* may come before the server says how many there are */
+    fake_peer_expect_nothing(replay.client);
+    fake_shared_passed_on();
+    fake_shared_confirmed();
+    fake_net_run(10);
+    fake_peer_expect_nothing(replay.client);
+    fake_shared_confirmed();
+    expect_changed();
+    assert_int_equal(replay_metric(&replay, cache_unconfirmed), 0);
+    fake_shared_confirmed(); /* one too many: nothing waits */
+    stop();
+}
+
+/* The same when none, or one of two, confirms; @p ms later. */
+static void change_half(bool is_passed_on, uint32_t ms)
+{
+    change();
+    if (is_passed_on) {
+        fake_shared_passed_on();
+        fake_shared_confirmed();
+    }
+    fake_net_run(ms);
+}
+
+/* A second; where that was not enough, the next ones wait for 20 ms, until all confirm again. */
+static void test_an_answer_to_a_change_waits_for_a_time(void **state)
+{
+    struct fake_datagram datagram;
+    (void)state;
+    for (unsigned is_passed_on = 0; is_passed_on < 2; is_passed_on++) {
+        start();
+        fake_shared_receivers(2);
+        change_half(is_passed_on, 999);
+        assert_int_equal(fetches(FETCH_confirming), 1);
+        fake_net_run(1);
+        assert_int_equal(fetches(FETCH_confirming), 0);
+        while (fake_peer_take(replay.client, &datagram)) { /* acknowledgement and answer */
+        }
+        assert_int_equal(replay_metric(&replay, cache_unconfirmed), 1);
+        change_half(is_passed_on, 19);
+        fake_peer_expect_nothing(replay.client);
+        fake_net_run(1);
+        expect_changed();
+        assert_int_equal(replay_metric(&replay, cache_unconfirmed), 2);
+        change_half(true, 0);
+        fake_shared_confirmed(); /* all: it is as before */
+        expect_changed();
+        change_half(is_passed_on, 20);
+        fake_peer_expect_nothing(replay.client);
+        fake_shared_passed_on();
+        fake_shared_confirmed();
+        fake_shared_confirmed();
+        expect_changed();
+        assert_int_equal(replay_metric(&replay, cache_unconfirmed), 2);
+        stop();
+    }
+}
+
+/* Nor does it wait for the breaker, which is about questions: it would open when workers are busy.
+ */
+static void test_changes_wait_while_the_breaker_is_open(void **state)
+{
+    (void)state;
+    start();
+    for (unsigned i = 0; i < 5; i++) {
+        ask_in_vain();
+    }
+    fake_shared_receivers(1);
+    change();
+    fake_peer_expect_nothing(replay.client);
+    fake_shared_passed_on();
+    fake_shared_confirmed();
+    expect_changed();
+    fake_shared_set_ready(false); /* nothing can be told */
+    put();
+    assert_int_equal(replay_metric(&replay, cache_unconfirmed), 1);
+    stop();
+}
+
+/* It is given as it came; of a 2.01 all wait for the change of the Location, the last one told. */
+static void test_an_answer_that_waits_is_kept_whole(void **state)
+{
+    (void)state;
+    start();
+    fake_shared_receivers(1);
+    replay_ask(&replay, words("41 02 0001 aa", CRI));
+    fake_peer_serve(replay.origin, words("48 02 MID TOKEN", "3=h 11=x"),
+                    words("68 41 MID TOKEN", "4:11 8=y 12:28 /6f6b"));
+    fake_net_run(0);
+    assert_int_equal(fake_shared_counts().changes, 2);
+    fake_peer_expect_nothing(replay.client);
+    fake_shared_passed_on();
+    fake_shared_confirmed();
+    fake_peer_expect(replay.client, words("61 41 0001 aa", "4:11 8=y 12:28 /6f6b"), NULL);
+    stop();
+}
+
+/* What fails promises nothing. */
+static void test_a_failure_of_a_change_does_not_wait(void **state)
+{
+    (void)state;
+    start();
+    fake_shared_receivers(1);
+    replay_ask(&replay, words("41 03 0001 aa", CRI " /6e"));
+    fake_peer_serve(replay.origin, words("48 03 MID TOKEN", "3=h 11=x /6e"), "68 83 MID TOKEN");
+    fake_peer_expect(replay.client, "61 83 0001 aa", NULL);
+    assert_int_equal(fake_shared_counts().changes, 0);
+    stop();
+}
+
+/* A slow GET here, a PUT there: what it brings is given to its client alone. */
+static void test_a_change_elsewhere_while_a_fetch_is_out(void **state)
+{
+    struct fake_datagram old;
+    (void)state;
+    start();
+    put(); /* so that there is something to repeat */
+    ask_for(CRI);
+    fake_shared_answer();
+    fake_peer_expect(replay.origin, words("48 01 MID TOKEN", "3=h 11=x"), &old);
+    fake_shared_echo();
+    assert_int_equal(fake_shared_counts().confirms, 1);
+    ask_for(CRI); /* by a client that knows of the change: does not wait for the old answer */
+    fake_shared_answer();
+    serve("14:64 /6e");
+    expect_answer("14:64 /6e");
+    fake_peer_reply(replay.origin, &old, words("68 45 MID TOKEN", "14:64 /6f"));
+    fake_peer_expect(replay.client, words("61 45 0002 02", "14:64 /6f"), NULL);
+    assert_int_equal(fake_shared_counts().puts, 1); /* of the new one */
+    ask_for(CRI);
+    expect_answer("14:64 /6e");
+    stop();
+}
+
+/* The server has read the old state for a GET here, and the PUT there is done before that comes. */
+static void test_a_change_elsewhere_while_the_server_answers(void **state)
+{
+    (void)state;
+    start();
+    put();
+    fill();
+    ask_for(CRI);
+    fake_shared_echo();
+    fake_shared_answer(); /* of before */
+    serve("14:64 /6e");
+    expect_answer("14:64 /6e");
+    stop();
+}
+
+/* Another worker of this process has it in its cache, and a slow GET out. */
+static void test_a_change_counts_for_another_worker(void **state)
+{
+    static const char *const settings[] = {"cache.max-bytes=1MiB", "cache.coalesce=yes",
+                                           "cache.shared=redis://192.0.2.6:6379", NULL};
+    struct fake_datagram old;
+    struct udp_options listen = {.fd = -1};
+    (void)state;
+    fake_shared_reset();
+    next_mid = 0;
+    replay_start_workers(&replay, settings, 2);
+    assert_true(address_parse("192.0.2.10:5683", 15, 0, &listen.bind));
+    assert_int_equal(listen_udp(&replay_worker(&replay, 2)->client, &listen, NULL), 0);
+    struct fake_peer *other = fake_peer_new("192.0.2.8:40001");
+    fake_peer_send(other, "192.0.2.10:5683", words("41 01 0001 01", CRI));
+    fake_net_run(0);
+    fake_shared_answer();
+    fake_peer_expect(replay.origin, words("48 01 MID TOKEN", "3=h 11=x"), &old);
+    fake_shared_hold_changes(true); /* the server has not taken it yet */
+    put();
+    fake_peer_send(other, "192.0.2.10:5683", words("41 01 0002 02", CRI));
+    fake_net_run(0);
+    serve("14:64 /6e"); /* not asked there, and does not wait for the old answer */
+    fake_peer_expect(other, words("61 45 0002 02", "14:64 /6e"), NULL);
+    fake_peer_reply(replay.origin, &old, words("68 45 MID TOKEN", "14:64 /6f"));
+    fake_peer_expect(other, words("61 45 0001 01", "14:64 /6f"), NULL);
+    fake_peer_send(other, "192.0.2.10:5683", words("41 01 0003 03", CRI));
+    fake_net_run(0);
+    fake_peer_expect(other, words("61 45 0003 03", "14:64 /6e"), NULL);
+    put();
+    fake_peer_send(other, "192.0.2.10:5683", words("41 01 0004 04", CRI)); /* not from its cache */
+    fake_net_run(0);
+    serve("14:64 /6d");
+    fake_peer_expect(other, words("61 45 0004 04", "14:64 /6d"), NULL);
+    fake_shared_confirm(false);
+    stop();
+}
+
+/* It uses its token for another request while the answer waits (MSG-26). */
+static void test_a_client_leaves_while_its_answer_waits(void **state)
+{
+    (void)state;
+    start();
+    fake_shared_receivers(1);
+    change();
+    assert_int_equal(free_slots_taken(&replay.engine->fetch.fetches.free), 1);
+    replay_ask(&replay, words("41 01 0002 aa", OTHER));
+    fake_net_run(0);
+    fake_peer_expect(replay.client, "60 00 0001", NULL);
+    fake_shared_answer();
+    assert_int_equal(free_slots_taken(&replay.engine->fetch.fetches.free), 1); /* the new one */
+    assert_int_equal(replay.engine->fetch.bodies.bytes, 0);
+    fake_shared_passed_on();
+    fake_shared_confirmed();
+    fake_peer_serve(replay.origin, words("48 01 MID TOKEN", "3=h 11=y"),
+                    words("68 45 MID TOKEN", "14: /6f"));
+    fake_peer_expect(replay.client, words("61 45 0002 aa", "14: /6f"), NULL);
     stop();
 }
 
@@ -486,6 +726,15 @@ int main(void)
         cmocka_unit_test(test_a_change_that_is_not_confirmed_keeps_from_asking),
         cmocka_unit_test(test_a_change_while_the_server_is_asked),
         cmocka_unit_test(test_a_change_by_another_process_counts),
+        cmocka_unit_test(test_an_answer_to_a_change_waits_for_all_that_hear),
+        cmocka_unit_test(test_an_answer_to_a_change_waits_for_a_time),
+        cmocka_unit_test(test_changes_wait_while_the_breaker_is_open),
+        cmocka_unit_test(test_an_answer_that_waits_is_kept_whole),
+        cmocka_unit_test(test_a_failure_of_a_change_does_not_wait),
+        cmocka_unit_test(test_a_change_elsewhere_while_a_fetch_is_out),
+        cmocka_unit_test(test_a_change_elsewhere_while_the_server_answers),
+        cmocka_unit_test(test_a_change_counts_for_another_worker),
+        cmocka_unit_test(test_a_client_leaves_while_its_answer_waits),
         cmocka_unit_test(test_hits_are_counted_apart_while_nothing_is_heard),
         cmocka_unit_test(test_a_fetch_from_before_keeps_nothing),
         cmocka_unit_test(test_a_damaged_entry_is_not_given),

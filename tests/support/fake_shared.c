@@ -31,16 +31,22 @@ struct fake_generation {
 struct fake_look {
     uint8_t entry[SHARED_NAME_LEN], target[SHARED_NAME_LEN];
     uint64_t number;
+    struct shared_store *store; /* that asks */
 };
 
 struct shared_store {
     struct loop *loop;
+    uint8_t id[SHARED_ID_LEN];
     const struct shared_store_handler *handler;
     void *context;
 };
 
+#define STORES_MAX 4u
+
 static struct {
-    struct shared_store *store;
+    struct shared_store *store;              /* the first one, */
+    struct shared_store *stores[STORES_MAX]; /* of all workers */
+    size_t store_count;
     struct fake_shared_counts counts;
     bool is_not_ready, is_held, is_down;
     struct fake_entry entries[ENTRIES_MAX];
@@ -54,6 +60,9 @@ static struct {
     size_t waiting_count;
     uint8_t told[512];
     size_t told_len;
+    struct shared_store *teller; /* of the last change, */
+    uint64_t told_number;        /* which has this number */
+    unsigned receivers;
 } fake;
 
 /* ---- what is kept ---- */
@@ -97,13 +106,15 @@ static void answer_look(const struct fake_look *look)
         found.value = (struct bytes){kept->value, kept->len};
         found.left_ms = kept->until_ms - now_ms;
     }
-    fake.store->handler->on_found(fake.store->context, look->number, &found);
+    look->store->handler->on_found(look->store->context, look->number, &found);
 }
 
 /* What it said is acted on in a turn of the loop, now. */
 static void wake_engine(void)
 {
-    fake_loop_wake(fake.store->loop);
+    for (size_t i = 0; i < fake.store_count; i++) {
+        fake_loop_wake(fake.stores[i]->loop);
+    }
     fake_net_run(0);
 }
 
@@ -111,9 +122,13 @@ static void wake_engine(void)
 
 void fake_shared_reset(void)
 {
-    struct shared_store *store = fake.store;
+    struct shared_store *stores[STORES_MAX];
+    size_t count = fake.store_count;
+    memcpy(stores, fake.stores, sizeof(stores));
     memset(&fake, 0, sizeof(fake));
-    fake.store = store;
+    memcpy(fake.stores, stores, sizeof(stores));
+    fake.store_count = count;
+    fake.store = count > 0 ? stores[0] : NULL;
 }
 
 void fake_shared_set_ready(bool is_ready)
@@ -133,7 +148,8 @@ void fake_shared_answer(void)
 void fake_shared_refuse(void)
 {
     for (size_t i = 0; i < fake.look_count; i++) {
-        fake.store->handler->on_found(fake.store->context, fake.looks[i].number, NULL);
+        struct shared_store *store = fake.looks[i].store;
+        store->handler->on_found(store->context, fake.looks[i].number, NULL);
     }
     fake.look_count = 0;
     wake_engine();
@@ -159,15 +175,36 @@ void fake_shared_confirm(bool as_a_whole)
 void fake_shared_channel(bool is_up)
 {
     fake.is_down = !is_up;
-    fake.store->handler->on_channel(fake.store->context, is_up);
+    for (size_t i = 0; i < fake.store_count; i++) {
+        fake.stores[i]->handler->on_channel(fake.stores[i]->context, is_up);
+    }
     wake_engine();
 }
 
 void fake_shared_echo(void)
 {
     assert_true(fake.told_len > 2);
-    fake.told[1] ^= 1; /* the name of the process begins there */
+    fake.told[1] ^= 1; /* the name of the process begins there, and behind it the teller's */
+    memset(fake.told + 17, 0xee, SHARED_ID_LEN);
     fake.store->handler->on_change(fake.store->context, (struct bytes){fake.told, fake.told_len});
+    wake_engine();
+}
+
+void fake_shared_receivers(unsigned count)
+{
+    fake.receivers = count;
+}
+
+void fake_shared_passed_on(void)
+{
+    fake.teller->handler->on_passed_on(fake.teller->context, (uint32_t)fake.told_number,
+                                       fake.receivers);
+    wake_engine();
+}
+
+void fake_shared_confirmed(void)
+{
+    fake.teller->handler->on_confirmed(fake.teller->context, fake.told_number);
     wake_engine();
 }
 
@@ -197,18 +234,24 @@ int shared_store_new(struct loop *loop, struct resolver *resolver,
     if (store == NULL) {
         return -ENOMEM;
     }
-    *store = (struct shared_store){loop, handler, context};
-    fake.store = store;
+    assert_true(fake.store_count < STORES_MAX);
+    *store = (struct shared_store){.loop = loop, .handler = handler, .context = context};
+    memset(store->id, 0x11 * (int)(fake.store_count + 1), sizeof(store->id));
+    fake.stores[fake.store_count++] = store;
+    fake.store = fake.stores[0];
     *ret_store = store;
     return 0;
 }
 
 void shared_store_free(struct shared_store *store)
 {
-    if (store != NULL) {
-        fake.store = NULL;
-        free(store);
+    for (size_t i = 0; i < fake.store_count; i++) {
+        if (fake.stores[i] == store) {
+            fake.stores[i] = fake.stores[--fake.store_count];
+        }
     }
+    fake.store = fake.store_count > 0 ? fake.stores[0] : NULL;
+    free(store);
 }
 
 bool shared_store_is_ready(const struct shared_store *store)
@@ -226,12 +269,12 @@ bool shared_store_hears(const struct shared_store *store)
 bool shared_store_look(struct shared_store *store, const uint8_t entry[SHARED_NAME_LEN],
                        const uint8_t target[SHARED_NAME_LEN], uint64_t number)
 {
-    (void)store;
     assert_true(fake.look_count < WAITING_MAX);
     struct fake_look *look = &fake.looks[fake.look_count++];
     memcpy(look->entry, entry, SHARED_NAME_LEN);
     memcpy(look->target, target, SHARED_NAME_LEN);
     look->number = number;
+    look->store = store;
     fake.counts.looks++;
     return true;
 }
@@ -254,19 +297,38 @@ bool shared_store_put(struct shared_store *store, const uint8_t entry[SHARED_NAM
 }
 
 void shared_store_change(struct shared_store *store, const uint8_t target[SHARED_NAME_LEN],
-                         struct bytes told, uint32_t tag)
+                         struct bytes told, uint32_t tag, uint64_t number)
 {
     assert_true(target != NULL && told.len <= sizeof(fake.told));
     memcpy(fake.told, told.data, told.len);
     fake.told_len = told.len;
     generation_of(target)->number = 0;
     fake.counts.changes++;
+    fake.teller = store;
+    fake.told_number = number;
+    if (fake.receivers == 0 && number != 0) {
+        store->handler->on_passed_on(store->context, (uint32_t)number, 1);
+        store->handler->on_confirmed(store->context, number);
+    }
     if (!fake.is_held) {
         store->handler->on_told(store->context, tag);
         return;
     }
     assert_true(fake.waiting_count < WAITING_MAX);
     fake.waiting[fake.waiting_count++] = tag;
+}
+
+const uint8_t *shared_store_id(const struct shared_store *store)
+{
+    return store->id;
+}
+
+void shared_store_confirm(struct shared_store *store, const uint8_t id[SHARED_ID_LEN],
+                          uint64_t number)
+{
+    (void)store;
+    assert_true(number != 0 && id[0] == id[1]);
+    fake.counts.confirms++;
 }
 
 /* ---- net/shared_seal.h: a version, and no more ---- */

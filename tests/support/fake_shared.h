@@ -10,9 +10,10 @@
 #include <stdint.h>
 
 struct fake_shared_counts {
-    unsigned looks;   /* questions that were taken */
-    unsigned puts;    /* answers to be kept */
-    unsigned changes; /* that were told */
+    unsigned looks;    /* questions that were taken */
+    unsigned puts;     /* answers to be kept */
+    unsigned changes;  /* that were told */
+    unsigned confirms; /* of changes that others have told */
 };
 
 /** Empty, ready, with the channel up; the counts are zero. */
@@ -36,6 +37,18 @@ void fake_shared_channel(bool is_up);
 
 /** Another process tells of the last change that this one has told. */
 void fake_shared_echo(void);
+
+/**
+ * The next changes are passed on to @p count stores, of which none confirms by itself; 0, as in the
+ * beginning: to one, which does so at once.
+ */
+void fake_shared_receivers(unsigned count);
+
+/** The server says that the last change has been passed on. */
+void fake_shared_passed_on(void);
+
+/** One of its receivers confirms the last change. */
+void fake_shared_confirmed(void);
 
 /** Damages the byte at @p at of all that is kept. */
 void fake_shared_damage(uint32_t at);

@@ -213,6 +213,53 @@ def test_a_replica_never_goes_back_behind_its_own_changes(disturb, redis, start)
         wait_until(lambda: get(second, at(origin)).payload == b"1000")
 
 
+def test_a_client_gets_its_own_change_from_any_replica(redis, start):
+    """Issue 20, item 1: the answer to a PUT comes when no worker of any replica gives an older state
+    any more, although all of them have it in their caches and fetch it all the time."""
+    is_over = threading.Event()
+
+    def read_all_the_time(proxy):
+        with proxy.client() as client:
+            while not is_over.is_set():
+                client.ask(at(origin).options("cri"))
+
+    with Origin(handler=Counter()) as origin:
+        proxies = [start(redis.uri, "--set", "proxy.workers=2", is_up=False) for _ in range(2)]
+        for proxy in proxies:
+            wait_for(proxy, "cache_shared_up", 2)
+        threads = [threading.Thread(target=read_all_the_time, args=(proxy,), daemon=True)
+                   for proxy in proxies]
+        for thread in threads:
+            thread.start()
+        try:
+            with contextlib.ExitStack() as stack:
+                clients = [stack.enter_context(proxy.client()) for proxy in proxies for _ in range(4)]
+                for number in range(1, 501):
+                    writer = clients[number % len(clients)]
+                    answer = writer.ask(at(origin).options("cri"), method=PUT,
+                                        payload=b"%d" % number)
+                    assert answer.code_text == "2.04"
+                    for client in clients:
+                        assert client.ask(at(origin).options("cri")).payload == b"%d" % number
+        finally:
+            is_over.set()
+            for thread in threads:
+                thread.join(PATIENCE_S)
+        for proxy in proxies:
+            assert metric(proxy, "cache_unconfirmed") == 0
+            assert metric(proxy, "cache_shared_changes") >= 250
+
+
+def test_a_subscriber_that_says_nothing(redis, start, origin):
+    """Issue 20, item 1: a change waits for its confirmation for cache.shared-timeout, and is counted."""
+    proxy = start(redis.uri, timeout="50ms")
+    with redis.connect() as silent:
+        redis.ask("SUBSCRIBE", "criproxy:changes", connection=silent)
+        put(proxy, at(origin), b"two")
+        assert metric(proxy, "cache_unconfirmed") == 1
+    assert get(proxy, at(origin)).payload == b"two"
+
+
 def test_a_change_by_one_reaches_the_other(redis, start, origin):
     """Issue 20, item 1: a PUT at one replica makes what the other keeps stale."""
     first, second = start(redis.uri), start(redis.uri)
@@ -352,9 +399,11 @@ def test_a_replica_that_ends_tells_what_it_owes(redis, start, origin):
         wait_for_down(first)
         put(first, at(origin), b"two")
         first.process.send_signal(signal.SIGTERM)
-        first.wait_for_line(r"^(stopping|draining)\b")
+        first.wait_for_line(r'^stop_waits .*why="cache.shared has not taken changes" worker=0 changes=1 '
+                            r"at_most_ms=60000$")
         redis.ask("CONFIG", "SET", "maxclients", 1000, connection=alone)
     assert first.process.wait(PATIENCE_S) == 0
+    assert re.search(r"\bstop_goes_on worker=0 waited_ms=\d+$", first.text, re.MULTILINE)
     wait_for(second, "cache_shared_up", 1)
     assert redis.ask("EXISTS", name) == 1  # still there, and of no use
     assert get(second, at(origin)).payload == b"two"
