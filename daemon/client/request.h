@@ -85,7 +85,10 @@ int request_table_init(struct request_table *table, uint32_t capacity, uint64_t 
 void request_table_clear(struct request_table *table);
 
 /** Whether all slots are in use: request_new() would give NULL then, unless a slot is freed. */
-bool request_table_is_full(const struct request_table *table);
+static inline bool request_table_is_full(const struct request_table *table)
+{
+    return free_slots_next(&table->free) == NO_SLOT;
+}
 
 /**
  * A new request over @p leg, which is copied with its token; charged to its client's source. It

@@ -190,7 +190,10 @@ struct fetch *fetch_new(struct fetch_table *table, struct memory_pool *large, si
 void fetch_free(struct fetch_table *table, struct memory_pool *large, struct fetch *fetch);
 
 /** Whether all slots are in use: fetch_new() gives NULL then. */
-bool fetch_table_is_full(const struct fetch_table *table);
+static inline bool fetch_table_is_full(const struct fetch_table *table)
+{
+    return free_slots_next(&table->free) == NO_SLOT;
+}
 
 /**
  * Change its state, as fetch.def has it. A change that is not there is made as well, but counted,

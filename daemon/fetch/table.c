@@ -65,11 +65,6 @@ void fetch_free(struct fetch_table *table, struct memory_pool *large, struct fet
     free_slots_give(&table->free, fetch->slot);
 }
 
-bool fetch_table_is_full(const struct fetch_table *table)
-{
-    return free_slots_next(&table->free) == NO_SLOT;
-}
-
 /* --- tokens --------------------------------------------------------------- */
 
 void fetch_set_token(struct fetch *fetch, uint64_t random)

@@ -97,7 +97,8 @@ uint16_t peer_book_tag(const struct peer_book *book)
     return atomic_load_explicit(&book->tag, memory_order_relaxed);
 }
 
-void peer_book_renew(struct peer_book *book)
+/* From now on new ids have another tag, which no replica has sessions of. */
+static void renew_tag(struct peer_book *book)
 {
     uint16_t first = (uint16_t)(book->own << 8);
     uint8_t start = 0;
@@ -127,7 +128,7 @@ int peer_book_new(uint8_t own, const struct cluster_peer *peers, size_t peer_cou
     book->own = own;
     book->count = peer_count < PEERS_MAX ? peer_count : PEERS_MAX;
     memcpy(book->peers, peers, book->count * sizeof *peers);
-    peer_book_renew(book);
+    renew_tag(book);
     *ret_book = book;
     return 0;
 }
@@ -145,7 +146,7 @@ void peer_book_give(struct peer_book *book, uint8_t number)
         }
     }
     atomic_store_explicit(&book->holders[peer_book_tag(book)], number, memory_order_relaxed);
-    peer_book_renew(book);
+    renew_tag(book);
 }
 
 /* ---- out ---- */
@@ -282,7 +283,7 @@ static void take_hello(struct peer_link *link, size_t peer, const struct peer_me
             atomic_store_explicit(&book->holders[tag], message->from, memory_order_relaxed);
         }
         if (tag == peer_book_tag(book)) {
-            peer_book_renew(book); /* sessions of a run before this one had it */
+            renew_tag(book); /* sessions of a run before this one had it */
         }
     }
 }

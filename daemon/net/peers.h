@@ -65,8 +65,6 @@ bool peer_book_has(const struct peer_book *book, uint8_t number);
 /** What new connection ids have. Cannot fail. */
 uint16_t peer_book_tag(const struct peer_book *book);
 
-/** From now on new ids have another tag, which no replica has sessions of. Cannot fail. */
-void peer_book_renew(struct peer_book *book);
 
 /** Sessions with ids of @p tag are here: the others are told with the next hello. Cannot fail. */
 void peer_book_hold(struct peer_book *book, uint16_t tag);

@@ -78,8 +78,3 @@ bool window_on_loss(struct window *window, uint64_t sent_ms, uint64_t now_ms)
     window->threshold_x256 = window->size_x256;
     return true;
 }
-
-uint32_t window_rtt_ms(const struct window *window)
-{
-    return (window->srtt_ms_x8 + 4) / 8;
-}

@@ -59,7 +59,10 @@ void window_on_answer(struct window *window);
 bool window_on_loss(struct window *window, uint64_t sent_ms, uint64_t now_ms);
 
 /** Smoothed round-trip time in ms; 0 when not measured yet. */
-uint32_t window_rtt_ms(const struct window *window);
+static inline uint32_t window_rtt_ms(const struct window *window)
+{
+    return (window->srtt_ms_x8 + 4) / 8;
+}
 
 /*
  * What an origin server is sent while nothing comes back: PROBING_RATE bytes a second on

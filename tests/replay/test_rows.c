@@ -124,7 +124,7 @@ static void test_observations(void **state)
     fake_peer_reply(replay.origin, &request, words("6T 45 MID TOKEN", "6:01 14:1e /313233"));
     fake_net_run(11000);
     assert_list(&replay, inspect_observations, "",
-                "{\"target\":\"coap://h/x\",\"state\":\"observing\",\"observers\":1,"
+                "{\"target\":\"coap://h/x\",\"state\":\"observing\",\"observers\":1,\"states\":1,"
                 "\"bytes\":3,\"age_s\":11,\"max_age_s\":30}\n");
     assert_list(&replay, inspect_exchanges, "",
                 "{\"exchange\":2,\"state\":\"observing\",\"client\":\"-\","
