@@ -174,6 +174,12 @@ static struct told_change *find_told(const struct fetch_side *side, uint64_t num
     return told->number == number ? told : NULL;
 }
 
+/* That for which the answer of @p fetch waits: its place is not given to another one meanwhile. */
+static struct told_change *told_of(const struct fetch_side *side, const struct fetch *fetch)
+{
+    return &side->changed->told[fetch->ticket.change_number % CHANGED_MAX];
+}
+
 static void on_unconfirmed(void *context, struct timer *timer, uint64_t now_ms)
 {
     struct fetch_side *side = context;
@@ -181,7 +187,7 @@ static void on_unconfirmed(void *context, struct timer *timer, uint64_t now_ms)
     (void)now_ms;
     side->changed->is_hasty = true;
     metric_add(&side->context.metrics.cache_unconfirmed, 1);
-    answer_change(side, find_told(side, fetch->ticket.change_number));
+    answer_change(side, told_of(side, fetch));
 }
 
 /* @return false: there is no room */
@@ -232,7 +238,7 @@ void changed_let_go(struct fetch_side *side, struct fetch *fetch)
 {
     struct body body;
     if (fetch->ticket.change_number != 0) {
-        (void)let_told_go(fetch, find_told(side, fetch->ticket.change_number), &body);
+        (void)let_told_go(fetch, told_of(side, fetch), &body);
         body_free(&side->bodies, &body);
     }
 }

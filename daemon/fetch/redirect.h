@@ -34,7 +34,7 @@ struct redirect {
 void redirect_follow(struct fetch_side *side, struct fetch *fetch, struct bytes cri);
 
 /** The fetch as it was before it was redirected, to be sent anew. Nothing of it may be out. Takes
- * one that was not redirected. */
+ * one that was not redirected. Cannot fail. */
 void redirect_forget(struct fetch *fetch);
 
 /** Where it is sent: the last redirect's target, or its own. */

@@ -7,7 +7,8 @@
 
 struct segments;
 
-/** Whether @p path is /.well-known/core, which is never a path of another resource. */
+/** Whether @p path is /.well-known/core, which is never a path of another resource. @p path is
+ * borrowed for the call. */
 bool self_is_core(const struct segments *path);
 
 /** Whether @p path is /.well-known/rd, where devices register over UDP (RFC 9176 section 5.1). */

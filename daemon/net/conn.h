@@ -149,7 +149,7 @@ const struct address *conn_local(const struct conn *conn);
 /** The identity of the peer, borrowed; NULL without TLS. */
 struct identity *conn_identity(const struct conn *conn);
 
-/** Its descriptor, still the connection's. */
+/** Its descriptor, borrowed: closed with the connection. */
 int conn_descriptor(const struct conn *conn);
 
 /**

@@ -16,7 +16,8 @@ struct library {
  * its headers before. Static. */
 const struct library *libraries(void);
 
-/** Loads those that are loaded late, so that libraries() has what is there. */
+/** Loads those that are loaded late, so that libraries() has what is there. Cannot fail: what is
+ * not there is told as such. */
 void libraries_load(void);
 
 /* What a build can leave out (CRI_WITH_...). */

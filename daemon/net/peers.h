@@ -65,7 +65,6 @@ bool peer_book_has(const struct peer_book *book, uint8_t number);
 /** What new connection ids have. Cannot fail. */
 uint16_t peer_book_tag(const struct peer_book *book);
 
-
 /** Sessions with ids of @p tag are here: the others are told with the next hello. Cannot fail. */
 void peer_book_hold(struct peer_book *book, uint16_t tag);
 
@@ -114,7 +113,7 @@ uint64_t peer_link_turn(struct peer_link *link, uint64_t now_ms);
 /** Has the next turn tell the others at once. Cannot fail. */
 void peer_link_hurry(struct peer_link *link);
 
-/** Sends what is queued; what the kernel does not accept is dropped. */
+/** Sends what is queued; what the kernel does not accept is dropped, and counted as an error. */
 void peer_link_flush(struct peer_link *link);
 
 /** Borrowed, as long as the link. */

@@ -133,7 +133,7 @@ static void test_observations(void **state)
     replay_ask(&replay, words("41 01 0003 a1", "6:01 " CRI)); /* observes no longer */
     fake_net_run(0);
     assert_list(&replay, inspect_observations, "",
-                "{\"target\":\"coap://h/x\",\"state\":\"cancelling\",\"observers\":0,"
+                "{\"target\":\"coap://h/x\",\"state\":\"cancelling\",\"observers\":0,\"states\":1,"
                 "\"bytes\":3,\"age_s\":11,\"max_age_s\":30}\n");
     fake_net_run(300000);
     assert_list(&replay, inspect_observations, "", "");

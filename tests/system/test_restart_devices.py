@@ -81,7 +81,7 @@ def wait_until_open(scene):  # noqa: F811
 
 
 @pytest.mark.parametrize("restarts", [1, 2])
-def test_requests_to_a_device_are_under_way(scene, restarts):  # noqa: F811
+def test_requests_to_a_device_are_under_way(scene, restarts):
     """DEV-21: sent, queued and passed on; each is answered after one and after two restarts."""
     scene.config.write_text(CONFIG)
     proxy = scene.proxy(workers=3)
