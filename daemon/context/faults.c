@@ -273,6 +273,7 @@ struct fault_plan fault_draw_request(struct context *context, struct fault *faul
     if (goes_on && (may & FAULT_WAITS) != 0 && rule->delay > 0) {
         plan.kinds |= FAULT_BIT(FAULT_delayed);
         plan.delay_ms[0] = delay_of(lot, DRAW_DELAY, rule) + delay_of(lot, DRAW_DELAY_SECOND, rule);
+        plan.delay_ms[0] += plan.delay_ms[0] == 0; /* it has to wait before it can go on */
     }
     fault_count(context, fault, plan.kinds);
     return plan;

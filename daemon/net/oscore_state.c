@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 /* With a suffix. */
@@ -150,11 +151,12 @@ static bool open_directory(struct oscore_state *state, const char *name, const c
 
 /* ---- what the header says ---- */
 
-static bool has_file(const struct oscore_state *state, const char *name)
+/* False only for a file that is certainly not there. */
+static bool may_have_file(const struct oscore_state *state, const char *name)
 {
     struct stat status;
 
-    return fstatat(state->directory, name, &status, AT_SYMLINK_NOFOLLOW) == 0;
+    return fstatat(state->directory, name, &status, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT;
 }
 
 /*
@@ -163,10 +165,10 @@ static bool has_file(const struct oscore_state *state, const char *name)
  */
 static bool begin_file(struct oscore_state *state, const char *lock_name, const char **ret_why)
 {
-    if (has_file(state, state->name)) {
+    if (may_have_file(state, state->name)) {
         return true;
     }
-    if (has_file(state, lock_name)) {
+    if (may_have_file(state, lock_name)) {
         *ret_why = "the file with the sequence numbers is gone, its lock is there: the security "
                    "context needs a new master secret or ID context";
         return false;
@@ -201,7 +203,16 @@ static bool lock_state(struct oscore_state *state, const char **ret_why)
     char name[FILE_NAME_ROOM];
 
     (void)snprintf(name, sizeof name, "%s.lock", state->name);
-    if (flock(state->directory, LOCK_EX) != 0) {
+    /* Whoever can read the directory can lock it: that is waited for, and not for ever. */
+    const struct timespec moment = {.tv_nsec = 10000000};
+    bool has_directory = false;
+    for (int i = 0; i < 100 && !has_directory; i++) {
+        has_directory = flock(state->directory, LOCK_EX | LOCK_NB) == 0;
+        if (!has_directory) {
+            (void)nanosleep(&moment, NULL);
+        }
+    }
+    if (!has_directory) {
         *ret_why = "the directory of the sequence numbers cannot be locked";
         return false;
     }

@@ -421,6 +421,9 @@ static uint8_t take_block(struct origin_side *side, const struct carrier_way *wa
 {
     struct replays *replays = side->replays;
     const struct block block = block_of(value);
+    if (!block_fits_payload(&block, request->payload.len)) {
+        return CODE(4, 8);
+    }
     uint64_t now_ms = context_now_ms(&side->context);
     uint64_t keep_ms = side->context.config->block_keep_time;
     struct upload *upload = find_upload(replays, key, now_ms > keep_ms ? now_ms - keep_ms : 0);
@@ -430,8 +433,7 @@ static uint8_t take_block(struct origin_side *side, const struct carrier_way *wa
         }
         upload = begin_upload(replays, key, &way->source);
     }
-    if (upload == NULL || block_offset(&block) != upload->len ||
-        !block_fits_payload(&block, request->payload.len)) {
+    if (upload == NULL || block_offset(&block) != upload->len) {
         return CODE(4, 8);
     }
     upload->used_ms = now_ms;

@@ -5,10 +5,12 @@
 #include "support/test.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -25,8 +27,11 @@ int __wrap_fsync(int fd);
 int __real_renameat(int from, const char *name, int into, const char *new_name);
 int __wrap_renameat(int from, const char *name, int into, const char *new_name);
 
+int __real_fstatat(int at, const char *name, struct stat *ret_status, int flags);
+int __wrap_fstatat(int at, const char *name, struct stat *ret_status, int flags);
+
 static char calls[256];
-static bool fsync_fails;
+static bool fsync_fails, fstatat_fails;
 
 static void note_call(const char *call)
 {
@@ -65,6 +70,15 @@ int __wrap_renameat(int from, const char *name, int into, const char *new_name)
     return __real_renameat(from, name, into, new_name);
 }
 
+int __wrap_fstatat(int at, const char *name, struct stat *ret_status, int flags)
+{
+    if (fstatat_fails) {
+        errno = EIO;
+        return -1;
+    }
+    return __real_fstatat(at, name, ret_status, flags);
+}
+
 /* ---- fixture ---- */
 
 static int make_parent(void **state)
@@ -86,7 +100,7 @@ static int clear(void **state)
     (void)state;
     why = NULL;
     calls[0] = '\0';
-    fsync_fails = false;
+    fsync_fails = fstatat_fails = false;
     (void)chmod(directory, 0700);
     for (unsigned i = 0; i < sizeof suffixes / sizeof suffixes[0]; i++) {
         (void)snprintf(name, sizeof name, "%s%s", file, suffixes[i]);
@@ -241,6 +255,37 @@ static void test_a_file_that_is_gone_is_no_beginning(void **unused)
     }
 }
 
+static void test_a_file_that_cannot_be_looked_for_is_no_beginning(void **unused)
+{
+    (void)unused;
+    assert_int_equal(mkdir(directory, 0700), 0);
+    write_file("free 4096\n");
+    fstatat_fails = true;
+    struct oscore_state *state = oscore_state_open(directory, NAME, &why);
+    if (state != NULL) { /* the file could be read all the same */
+        assert_int_equal(oscore_state_reserved(state), 4096);
+        oscore_state_close(state);
+    }
+    fstatat_fails = false;
+    state = oscore_state_open(directory, NAME, &why);
+    assert_non_null(state);
+    assert_int_equal(oscore_state_reserved(state), 4096);
+    oscore_state_close(state);
+}
+
+/* By whoever can read it: that must not keep a thread for ever. */
+static void test_a_directory_that_stays_locked_is_refused(void **unused)
+{
+    (void)unused;
+    assert_int_equal(mkdir(directory, 0700), 0);
+    int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    assert_true(fd >= 0);
+    assert_int_equal(flock(fd, LOCK_EX), 0);
+    assert_null(oscore_state_open(directory, NAME, &why));
+    assert_string_equal(why, "the directory of the sequence numbers cannot be locked");
+    assert_int_equal(close(fd), 0);
+}
+
 /* Killed between file and lock, or its lock removed. */
 static void test_a_file_without_lock_goes_on(void **unused)
 {
@@ -320,6 +365,8 @@ int main(void)
         cmocka_unit_test_teardown(test_a_first_use_syncs_the_parent_of_a_directory_that_is_there,
                                   clear),
         cmocka_unit_test_teardown(test_a_file_that_is_gone_is_no_beginning, clear),
+        cmocka_unit_test_teardown(test_a_file_that_cannot_be_looked_for_is_no_beginning, clear),
+        cmocka_unit_test_teardown(test_a_directory_that_stays_locked_is_refused, clear),
         cmocka_unit_test_teardown(test_a_file_without_lock_goes_on, clear),
         cmocka_unit_test_teardown(test_a_directory_that_others_may_write_to_is_refused, clear),
         cmocka_unit_test_teardown(test_a_directory_of_another_user_is_refused, clear),
