@@ -36,27 +36,26 @@ else()
     $<$<NOT:$<CONFIG:Debug>>:-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3> -fstack-protector-strong)
 endif()
 
-# Returns and calls through pointers go where they may (x86), and no frame jumps over the
-# guard page of the stack: where the compiler has it for the processor.
+# Each of these flags that the compiler has for the processor.
 include(CheckCCompilerFlag)
-foreach(flag -fcf-protection=full -fstack-clash-protection)
-  string(MAKE_C_IDENTIFIER "CRI_HAS${flag}" has)
-  check_c_compiler_flag("-Werror ${flag}" ${has})
-  if(${has})
-    target_compile_options(project_flags INTERFACE ${flag})
-  endif()
-endforeach()
-
-# To clear or copy a struct of some hundred bytes gcc writes "rep stos" or "rep movs" (x86), whose
-# start alone takes as long as the whole work by vectors; libc's functions have those.
-if(NOT CRI_SANITIZE)
-  foreach(flag -mmemset-strategy=libcall:-1:noalign -mmemcpy-strategy=libcall:-1:noalign)
+function(use_flags_that_are_there)
+  foreach(flag ${ARGN})
     string(MAKE_C_IDENTIFIER "CRI_HAS${flag}" has)
     check_c_compiler_flag("-Werror ${flag}" ${has})
     if(${has})
       target_compile_options(project_flags INTERFACE ${flag})
     endif()
   endforeach()
+endfunction()
+
+# Returns and calls through pointers go where they may (x86), and no frame jumps over the
+# guard page of the stack.
+use_flags_that_are_there(-fcf-protection=full -fstack-clash-protection)
+
+# To clear or copy a struct of some hundred bytes gcc writes "rep stos" or "rep movs" (x86), whose
+# start alone takes as long as the whole work by vectors; libc's functions have those.
+if(NOT CRI_SANITIZE)
+  use_flags_that_are_there(-mmemset-strategy=libcall:-1:noalign -mmemcpy-strategy=libcall:-1:noalign)
 endif()
 
 include(CheckPIESupported)

@@ -203,7 +203,7 @@ static bool lock_state(struct oscore_state *state, const char **ret_why)
     char name[FILE_NAME_ROOM];
 
     (void)snprintf(name, sizeof name, "%s.lock", state->name);
-    /* Whoever can read the directory can lock it: that is waited for, and not for ever. */
+    /* Every user who can read the directory can lock it: the lock is waited for, for a second. */
     const struct timespec moment = {.tv_nsec = 10000000};
     bool has_directory = false;
     for (int i = 0; i < 100 && !has_directory; i++) {

@@ -273,7 +273,7 @@ static void test_a_file_that_cannot_be_looked_for_is_no_beginning(void **unused)
     oscore_state_close(state);
 }
 
-/* By whoever can read it: that must not keep a thread for ever. */
+/* Every user who can read the directory can lock it; the lock must not keep a thread for ever. */
 static void test_a_directory_that_stays_locked_is_refused(void **unused)
 {
     (void)unused;
