@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Starting, pinning and asking the programs that compare and soak run. Standard library only."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -51,6 +52,23 @@ def free_port():
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
+
+
+def free_pair():
+    """A port that is free for UDP and TCP, and so is the next: what libcoap wants for coaps."""
+    for _ in range(100):
+        with contextlib.ExitStack() as stack:
+            port = None
+            try:
+                for offset in (0, 1):
+                    for kind in (socket.SOCK_DGRAM, socket.SOCK_STREAM):
+                        sock = stack.enter_context(socket.socket(socket.AF_INET, kind))
+                        sock.bind(("127.0.0.1", port + offset if port else 0))
+                        port = port or sock.getsockname()[1]
+                return port
+            except (OSError, OverflowError):
+                continue
+    raise BenchError("no two ports are free")
 
 
 class Server:
