@@ -101,7 +101,7 @@ static bool read_lt(const struct config *config, struct registration *wish,
 
 /* --- may it ------------------------------------------------------------------- */
 
-/* Sections with credentials are as though there were none: nobody learns which there are. */
+/* Sections with credentials are as though there were none: a client cannot learn which exist. */
 static const struct config_device *find_registrant(const struct config *config,
                                                    const struct leg *leg,
                                                    const struct registration *wish,

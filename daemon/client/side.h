@@ -37,7 +37,7 @@ struct client_side {
     uint64_t access_count;    /* requests that log.access = sampled has chosen from */
     struct tracer tracer;     /* readers of the trace */
     struct refusals refusals; /* for criproxyctl why */
-    struct busiest *busiest;  /* for criproxyctl busiest; NULL: nobody has asked lately */
+    struct busiest *busiest;  /* for criproxyctl busiest; NULL: not asked for lately */
     struct closed_clients closed_clients;
     struct listener listeners[LISTENERS_MAX]; /* slots; client/listen.c has them */
     uint32_t next_listener;                   /* index of the next one to be opened */

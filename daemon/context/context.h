@@ -34,7 +34,7 @@ struct context {
     uint8_t *target_memory;    /* the parts of one target */
     size_t target_memory_bytes;
     struct faults *faults;   /* of a lab (context/faults.h); NULL: there are none */
-    struct capture *capture; /* of messages (context/capture.h); NULL: nobody reads */
+    struct capture *capture; /* of messages (context/capture.h); NULL: it has no reader */
     struct entropy entropy;
     struct metrics metrics;
 };

@@ -18,7 +18,7 @@ struct ahead {
     bool knows_end;         /* until is not behind the end of the body */
 };
 
-/* Nobody waits for it: it is let go before it is sent. */
+/* It has no waiter: it is let go before it is sent. */
 static const struct waiter_calls no_calls;
 
 /* What the first block, kept under @p key, says about the length of the body; 0: nothing. */

@@ -17,7 +17,7 @@
 /* For so long an answer waits at most: for a worker that has much to do. */
 #define CONFIRM_MS 1000u
 
-/* Stands for a change that nobody confirms; more than any number. */
+/* Stands for a change that no replica confirms; more than any number. */
 #define CHANGED_UNTOLD UINT64_MAX
 
 /* A change that was told, until another one has its place. */
@@ -133,7 +133,7 @@ uint64_t changed_note(struct fetch_side *side, struct fetch *fetch, const struct
     if (reply->code == CODE(2, 1)) {
         further = change_location(side, &fetch->target, reply->options, !fetch->is_own);
     }
-    /* Whoever knows of the last one knows of those before; CHANGED_UNTOLD is greater than all. */
+    /* A replica that knows of the last knows of those before; CHANGED_UNTOLD is the greatest. */
     return number > further ? number : further;
 }
 

@@ -72,7 +72,7 @@ static struct next_hop recording_of(const struct config *config, const struct ta
     return hop;
 }
 
-/* A name in devices.zone is a device's or nobody's: it is not looked up, and not passed on. */
+/* A name in devices.zone names a device or nothing: it is not looked up, and not passed on. */
 static enum reason find_device(const struct config *config, const struct target *target,
                                struct bytes name, struct next_hop *ret_hop)
 {

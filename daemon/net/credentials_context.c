@@ -182,7 +182,7 @@ static SSL_SESSION *make_psk_session(SSL *ssl, const char *identity, const uint8
 
 /*
  * TLS 1.3: asked about each pre-shared key that a client offers, tickets among them, until one is
- * taken. Which one that was OpenSSL tells nobody, so its identity is in the session itself.
+ * taken. OpenSSL does not tell which one that was, so its identity is in the session itself.
  */
 static int on_psk_session(SSL *ssl, const unsigned char *identity, size_t len,
                           SSL_SESSION **ret_session)

@@ -24,7 +24,7 @@
  *  - Deliver a record twice. One whose number was seen, or is older than the window, is not opened.
  *    The window moves only for authenticated records.
  *  - Take anything but epoch 1 as protected, or act on a record of epoch 0 after the handshake: an
- *    alert or a handshake message in the clear may be anybody's.
+ *    alert or a handshake message in the clear may come from any sender.
  *  - Leave keys behind. records_clear() wipes them; key block and master secret are wiped as soon
  *    as they have been used. No key is logged, and none leaves this file but for the slot of its
  *    session, and for a hand-over file, which is used once at most (net/handover_file.h).

@@ -390,7 +390,7 @@ static size_t feed_records(struct dtls_session *session, const uint8_t *data, si
         size_t plain = plain_len(data + used, len - used, view);
         if (plain > 0) {
             *ret_was_fed |= feed_openssl(session, data + used, plain);
-        } else if (view.epoch != 0) { /* an id in the clear is nobody's: RFC 9146 section 4 */
+        } else if (view.epoch != 0) { /* an id in the clear is of no session: RFC 9146 section 4 */
             *ret_was_fed |= feed_protected(session, &view);
         }
         used += plain > 0 ? plain : view.whole_len;

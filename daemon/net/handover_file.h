@@ -7,12 +7,12 @@
  * keys would be as good as published (RFC 5116 section 5.1.1). So a hand-over file is used once at
  * most:
  *
- *  - Whoever writes one has stopped sealing before, and seals nothing afterwards unless it has
- *    destroyed it with handover_file_destroy().
- *  - Whoever takes one gets a copy only after the file was overwritten, and starts sealing later.
- *    handover_file_take() destroys also what it refuses, and of two processes that have opened
- *    the file one gets it: it is locked (flock(2)) from before it is read until it is closed. One
- *    descriptor that two processes have inherited is no case of this.
+ *  - The process that writes one has stopped sealing before, and seals nothing afterwards unless
+ *    it has destroyed it with handover_file_destroy().
+ *  - The process that takes one gets a copy only after the file was overwritten, and starts
+ *    sealing later. handover_file_take() destroys also what it refuses, and of two processes that
+ *    have opened the file one gets it: it is locked (flock(2)) from before it is read until it
+ *    is closed. One descriptor that two processes have inherited is no case of this.
  *  - After a crash there is none, or one whose writer seals no more.
  *
  * A hand-over file is refused that is damaged (its MAC), of another version of the format, of

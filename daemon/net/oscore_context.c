@@ -43,7 +43,7 @@
 #define RESERVE_STEP 256u
 #define RESERVE_MARGIN 16u
 
-/* Exchanges that nobody waits for stay in libcoap's list, which it walks, until it is made anew. */
+/* Exchanges without a waiter stay in libcoap's list, which it walks, until it is made anew. */
 #define LEFT_MAX 64u
 
 #define DATAGRAM_MAX 65536u
@@ -454,7 +454,7 @@ static bool reserve_numbers(struct upstream_oscore *oscore, const char **ret_why
 
 /* ---- work ---- */
 
-/* libcoap forgets a request that nobody waits for, and takes the next one. */
+/* libcoap forgets a request without a waiter, and takes the next one. */
 static void release_libcoap(struct upstream_oscore *oscore)
 {
     uint8_t datagram[MESSAGE_HEADER_LEN + OSCORE_TOKEN_MAX];
@@ -565,7 +565,7 @@ static uint32_t drop_from(struct oscore_call **list, const struct oscore_call *b
     return dropped;
 }
 
-/* Nobody waits for them any more. */
+/* They have no waiter any more. */
 static void drop_calls(struct upstream_oscore *oscore, const struct oscore_call *by)
 {
     oscore->waiting_count -= drop_from(&oscore->waiting, by);

@@ -25,7 +25,7 @@
 #define OSCORE_TOKEN_MAX 8u
 #define OSCORE_ECHO_MAX 40u /* RFC 9175 section 2.2.1 */
 
-/* Between a session of a worker and the thread; whoever has a reference may use it. */
+/* Between a session of a worker and the thread; a holder of a reference may use it. */
 struct oscore_link {
     atomic_uint references;
     pthread_mutex_t mutex;   /* for loop */
@@ -130,7 +130,7 @@ struct upstream_oscore {
     uint32_t waiting_count;
     struct oscore_call *current; /* out, without an answer; NULL: none */
     struct oscore_call *kept;    /* answered, for notifications */
-    uint32_t left_count;         /* exchanges that libcoap still knows and nobody waits for */
+    uint32_t left_count;         /* exchanges that libcoap still knows, without a waiter */
 
     /* libcoap takes one request after another: this token's, until any response to it. */
     bool is_busy;

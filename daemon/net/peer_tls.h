@@ -16,7 +16,7 @@ struct peer_tls;      /* certificate, key and CA */
 struct peer_tls_link; /* a connection */
 
 /**
- * @param ca_file certificates, PEM: whoever they certify is a replica
+ * @param ca_file certificates, PEM: what they certify is a replica
  * @param ret_error text, where it fails
  * @return NULL on failure; free with peer_tls_free()
  */
@@ -40,7 +40,7 @@ struct peer_tls_link *peer_tls_connect(const struct peer_tls *tls, const struct 
  * The same for a connection that was accepted; @p fd is taken over in any case.
  *
  * @param stop_fd when it can be read, waiting ends; -1: never
- * @param shake_ms for the handshake, in which the other end is anybody
+ * @param shake_ms for the handshake, in which the other end is not known yet
  * @param within_ms for all after it
  */
 struct peer_tls_link *peer_tls_accept(const struct peer_tls *tls, int fd, int stop_fd,

@@ -19,7 +19,7 @@
 
 #define HELLO_TAGS_MAX 512u
 
-/* Clients' datagrams that a worker passes on in a second: anybody may send such. */
+/* Clients' datagrams that a worker passes on in a second: any host may send such. */
 #define PASSED_PER_S 20000u
 
 /* A client's datagram and what is around it. */

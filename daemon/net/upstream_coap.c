@@ -332,7 +332,7 @@ static const coap_dtls_cpsk_info_t *upstream_coap_on_psk(coap_str_const_t *hint,
  */
 static bool upstream_coap_listen(coap_context_t *context)
 {
-    static const char *nobody[] = {"invalid"};
+    static const char *names[] = {"invalid"};
 
     coap_register_event_handler(context, upstream_coap_on_event);
     coap_register_nack_handler(context, on_nack);
@@ -341,7 +341,7 @@ static bool upstream_coap_listen(coap_context_t *context)
      * drop that as an answer with a critical option that it does not know itself. */
     coap_register_option(context, OPTION_proxy_cri);
     coap_register_option(context, OPTION_proxy_scheme_number);
-    coap_resource_t *resource = coap_resource_proxy_uri_init(upstream_coap_on_request, 1, nobody);
+    coap_resource_t *resource = coap_resource_proxy_uri_init(upstream_coap_on_request, 1, names);
     if (resource == NULL) {
         return false;
     }

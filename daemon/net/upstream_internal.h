@@ -324,7 +324,7 @@ void session_send_farewells(struct session *session);
 
 /* ---- upstream_credentials.c ---- */
 
-/* Only their maker changes them; whoever holds them reads the fields. */
+/* Only their maker changes them; the other holders read the fields. */
 struct upstream_credentials {
     atomic_uint count;
     struct ssl_ctx_st *holder;     /* certificate, chain, key, trust anchors */

@@ -47,7 +47,7 @@ void upstream_message_begin(struct session *session, struct message_layer *layer
  * Sends a message. One of a request is CON or NON, as its type is, and is watched until an
  * acknowledgement, a response, or request_take_back(); one without is sent once, as NON.
  *
- * @param request NULL: the message is nobody's any more
+ * @param request NULL: the message has no owner any more
  * @return false: @p ret_status says why it has not left. Where the message ids are used up the
  *         session is leaving, and another one takes the message.
  */

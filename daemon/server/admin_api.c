@@ -136,7 +136,7 @@ static void api_end(struct control_client *client, const struct json_writer *las
     free(api);
 }
 
-/* The head tells the client's end that there is somebody. */
+/* The head tells the client that it is heard. */
 static void api_listen(struct control_client *client)
 {
     api_begin((struct api_client *)(void *)client, 200);

@@ -51,7 +51,7 @@ static const struct option long_options[] = {
 /* Who observes a device: the last one that has asked to. */
 struct observer {
     uint32_t endpoint;
-    uint8_t token_len; /* 0: nobody does */
+    uint8_t token_len; /* 0: no request */
     uint8_t token[8];
 };
 

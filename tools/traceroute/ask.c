@@ -34,7 +34,7 @@ static enum wire_framing framing_of(enum actor_way way)
     return way == WAY_TCP ? WIRE_STREAM : way == WAY_WS ? WIRE_WEBSOCKET : WIRE_DATAGRAM;
 }
 
-/* Random, so that nobody who does not see the request can answer it; false: there is none. */
+/* Random, so that only a host that sees the request can answer it; false: there is none. */
 static bool write_request(struct probe *probe, const struct question *question, unsigned limit)
 {
     uint8_t random[10], hops = (uint8_t)limit;
