@@ -153,18 +153,30 @@ class Client:
     It never repeats a request by itself. What comes again though it was acknowledged, as
     happens where a process stalls for longer than ACK_TIMEOUT, is acknowledged again and
     otherwise passed over (RFC 7252 section 4.2).
+
+    All clients count their message ids together, so one that asks without a pause uses up those
+    of the others, too: in less than EXCHANGE_LIFETIME, where the machine is fast and a test is
+    slow. ask() goes on from another port then, or what comes would be a repetition (section 4.4).
     """
 
     _mids = itertools.count(int.from_bytes(os.urandom(2), "big"))
 
     def __init__(self, address, source=None):
-        self.address = address
+        self.address, self._source = address, source
+        self.socket = None
+        self._begin(next(Client._mids))
+
+    def _begin(self, number):
+        """On a port that has used no message id; the first one is that of @number."""
+        before, self._first = self.socket, number
         self._acknowledged = set()
         self._asked = set()
-        self.socket = socket.socket(family_of(address[0]), socket.SOCK_DGRAM)
-        if source:
-            self.socket.bind((source, 0))
-        self.socket.connect(address)
+        self.socket = socket.socket(family_of(self.address[0]), socket.SOCK_DGRAM)
+        if self._source:
+            self.socket.bind((self._source, 0))
+        self.socket.connect(self.address)
+        if before:
+            before.close()  # not sooner, or it could be the same port again
 
     def close(self):
         self.socket.close()
@@ -215,7 +227,10 @@ class Client:
 
     def ask(self, options, **more):
         """Sends a request and returns its response, piggybacked or separate."""
-        request = self.make(options, **more)
+        number = next(Client._mids)
+        if number - self._first > 0xFFFF:
+            self._begin(number)
+        request = self.make(options, **{"mid": number & 0xFFFF, **more})
         self.send(request.encode())
         return self.response_to(request)
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The message layer with real sockets: repeats, separate answers, silence, errors."""
 
+import itertools
 import threading
 
 import pytest
@@ -76,6 +77,15 @@ def test_a_repeated_non_is_dropped(client, origin):
     client.send(request.encode())
     assert client.ping() == []
     assert len(origin.requests) == 1
+
+
+def test_a_client_that_has_used_up_its_message_ids(client, origin, monkeypatch):
+    """RFC 7252 section 4.4, of the client of these tests: no id means two of its requests, however
+    many were sent meanwhile, so an answer is never that to an earlier one."""
+    for count, name in ((1, "first"), (2, "second")):
+        monkeypatch.setattr(Client, "_mids", itertools.count(0x100000 * count + 7))
+        origin.handler = lambda request: Message(code=code(2, 5), payload=name.encode())
+        assert client.ask(target_of(origin, name).options("cri")).payload == name.encode()
 
 
 def test_a_quick_answer_rides_on_the_acknowledgement(client, origin):
