@@ -8,6 +8,7 @@ MSG-9, MSG-20, SEC-4, SEC-5, SEC-6, SEC-24.
 import array
 import contextlib
 import fcntl
+import itertools
 import os
 import random
 import select
@@ -227,7 +228,30 @@ def test_libcoap_server(asker, authority, tool, with_key):
         process.wait()
 
 
-@pytest.mark.skipif(not shutil.which("gnutls-serv"), reason="no gnutls-serv(1)")
+@contextlib.contextmanager
+def gnutls_serv(*arguments, ports=iter(free_ports, None)):
+    """The port of a gnutls-serv. It binds all addresses, and where that fails for IPv4, because some
+    process has the port at one of them, it serves IPv6 alone: then another one of @ports is tried."""
+    for port in ports:
+        process = subprocess.Popen(
+            ["gnutls-serv", "--udp", "--echo", "--port", str(port), *arguments],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        try:
+            said = next((line for line in process.stderr if b" IPv4 " in line), b"")
+            if said.endswith(b"done\n"):
+                yield port
+                return
+            assert b"failed" in said, said
+        finally:
+            process.kill()
+            process.wait()
+            process.stderr.close()
+
+
+needs_gnutls_serv = pytest.mark.skipif(not shutil.which("gnutls-serv"), reason="no gnutls-serv(1)")
+
+
+@needs_gnutls_serv
 @pytest.mark.parametrize("cipher", ["AES-128-CCM-8", "AES-128-GCM", "CHACHA20-POLY1305"])
 def test_gnutls_serv(start_asker, authority, cipher):
     """SEC-5: it echoes what we send, which is a request that nobody serves here: a Reset goes back,
@@ -235,31 +259,28 @@ def test_gnutls_serv(start_asker, authority, cipher):
     asker = start_asker("--ack-timeout", "60000")
     path, own = authority.make("serv-" + cipher, "IP:" + ADDRESS), \
         authority.make("serv-own-" + cipher, "DNS:proxy.example")
-    port = free_ports()
-    process = subprocess.Popen(
-        ["gnutls-serv", "--udp", "--echo", "--port", str(port), "--x509certfile", path + ".pem",
-         "--x509keyfile", path + ".key", "--x509cafile", authority.pem, "--require-client-cert",
-         "--verify-client-cert", "--priority", "NONE:+COMP-NULL:+VERS-DTLS1.2:+SIGN-ALL:+GROUP-ALL:"
-         "+CTYPE-ALL:+AEAD:+ECDHE-ECDSA:+" + cipher],
-        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        wanted = ":%04X" % port
-        deadline = time.monotonic() + PATIENCE_S
-        while wanted not in open("/proc/net/udp", encoding="ascii").read() + \
-                open("/proc/net/udp6", encoding="ascii").read():
-            assert time.monotonic() < deadline
-            select.select([], [], [], 0.02)
-        asker.use_certificates(authority.pem, own)
-        with Relay(at(port)) as relay:
-            asker.tell("ask dtls %s - 1 x" % relay.place)
-            asker.hear()
-            sent = [data for data in relay.went_up if is_data(data)]
-            assert len(sent) >= 2  # the request, and the Reset of its echo
-            counters = asker.counters()
-            assert (counters["opened"], counters["unopened"]) == (1, 0)
-    finally:
-        process.kill()
-        process.wait()
+    asker.use_certificates(authority.pem, own)
+    with gnutls_serv("--x509certfile", path + ".pem", "--x509keyfile", path + ".key", "--x509cafile",
+                     authority.pem, "--require-client-cert", "--verify-client-cert", "--priority",
+                     "NONE:+COMP-NULL:+VERS-DTLS1.2:+SIGN-ALL:+GROUP-ALL:+CTYPE-ALL:+AEAD:"
+                     "+ECDHE-ECDSA:+" + cipher) as port, Relay(at(port)) as relay:
+        asker.tell("ask dtls %s - 1 x" % relay.place)
+        asker.hear()
+        sent = [data for data in relay.went_up if is_data(data)]
+        assert len(sent) >= 2  # the request, and the Reset of its echo
+        counters = asker.counters()
+        assert (counters["opened"], counters["unopened"]) == (1, 0)
+
+
+@needs_gnutls_serv
+def test_gnutls_serv_where_the_port_is_taken():
+    """Of these tests: a port that another process has at another address is not the server's."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
+        other.bind(("127.0.0.2", 0))
+        taken = other.getsockname()[1]
+        with gnutls_serv("--priority", "NORMAL:+PSK", "--pskpasswd", os.devnull,
+                         ports=itertools.chain([taken], iter(free_ports, None))) as port:
+            assert port != taken
 
 
 class Losing:
