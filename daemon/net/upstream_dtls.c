@@ -325,6 +325,11 @@ static void shake_done(struct session *session)
     char remote[ADDRESS_TEXT_MAX];
 
     timer_cancel(&session->upstream->wheel, &end->timer);
+    if (!end->has_keys && end->records.peer_cid_len > 0) {
+        /* No memory to derive them: our Finished has not left, nor could anything after it. */
+        session_die(session, UPSTREAM_NO_MEMORY, NULL);
+        return;
+    }
     if (log_is_on(LOG_DEBUG)) {
         log_event(LOG_DEBUG, "upstream_session", "remote=%s suite=%s cid=%s resumed=%s",
                   address_format(&session->pool->target.address, remote),

@@ -10,7 +10,8 @@
  * the socket tells whose they are. The origin server's, where it gives one, is in all that we send,
  * so that it knows us when a NAT has changed our port. OpenSSL knows nothing of it: its Finished is
  * opened and sealed again, under a number UPSTREAM_CID_GAP above its own, and never leaves as it
- * was.
+ * was: without memory to derive the keys not at all, until OpenSSL repeats it; where it has nothing
+ * to repeat, at the end of a resumed handshake, the session ends (shake_done()).
  *
  * In a resumed handshake our flight is the last one, and OpenSSL is gone when it may have to be
  * repeated: its Finished is kept as plaintext, and sealed again under a new number each time that
@@ -119,8 +120,8 @@ void upstream_dtls_put_openssl(struct session *session, const uint8_t *data, siz
         if (view.whole_len + RECORD_OVERHEAD_MAX > capacity - used) {
             break;
         }
-        if (is_ours && end->records.peer_cid_len > 0) {
-            used += seal_again(session, &view, out + used);
+        if (view.epoch != 0 && end->records.peer_cid_len > 0) {
+            used += is_ours ? seal_again(session, &view, out + used) : 0;
         } else {
             memcpy(out + used, view.whole, view.whole_len);
             used += view.whole_len;

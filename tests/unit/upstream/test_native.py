@@ -11,6 +11,7 @@ import fcntl
 import itertools
 import os
 import random
+import re
 import select
 import shutil
 import socket
@@ -24,7 +25,7 @@ import pytest
 from asking import KEY, ask_until_up, s_server
 from coap_server import ADDRESS, PATIENCE_S, CoapServer, at, free_ports
 
-CID_SERVER = os.environ.get("CID_SERVER")
+CID_SERVER, CRIPROXYD = os.environ.get("CID_SERVER"), os.environ.get("CRIPROXYD")
 CHANGE_CIPHER_SPEC, ALERT, HANDSHAKE, APPLICATION_DATA, TLS12_CID = 20, 21, 22, 23, 25
 PSK = ("-nocert", "-psk", KEY.hex(), "-psk_identity", "me")
 MBED_SUITES = ("TLS-PSK-WITH-AES-128-CCM-8", "TLS-PSK-WITH-AES-128-GCM-SHA256",
@@ -335,6 +336,42 @@ def test_a_session_is_resumed(start_asker, authority, how, resumed, with_key):
             await_no_session(asker)
         counters = asker.counters()
         assert (counters["opened"], counters["resumed"], counters["failures"]) == (3, resumed, 0)
+
+
+@contextlib.contextmanager
+def proxy_with_ids(folder):
+    """The place of a criproxyd, as a server that gives connection ids, and tickets."""
+    keys, port = folder / "keys", free_ports()
+    keys.write_text("me:%s\n" % KEY.hex())
+    keys.chmod(0o600)
+    process = subprocess.Popen(
+        [CRIPROXYD, "--listen", "coaps://" + at(port), "--set", "tls.psk-file=%s" % keys, "--set",
+         "tls.cid-bytes=8", "--set", "proxy.workers=1"],
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    try:
+        assert any(re.search(rb"\bready\b", line) for line in process.stdout), "no line \"ready\""
+        yield at(port)
+    finally:
+        process.terminate()
+        process.communicate()
+        assert process.returncode == 0
+
+
+@pytest.mark.skipif(not CRIPROXYD, reason="criproxyd is not built")
+def test_no_memory_for_the_keys_of_records_with_an_id(start_asker, tmp_path):
+    """RFC 9146: OpenSSL's records have no id and are dropped by a server that has given one, so a
+    session that cannot have ours ends with our shortage as the reason, and the next one is as usual.
+    In a full handshake the flight is sent again, and its keys are derived then."""
+    asker = start_asker("--idle", "50", "--retransmit", "0", "--ack-timeout", "60000")
+    asker.use_key()
+    with proxy_with_ids(tmp_path) as place:
+        for keyless, answer in ((0, "response 4.04"), (1, "failure no-memory unsent -"),
+                                (1, "response 4.04"), (0, "response 4.04")):
+            assert asker.run("keyless %d" % keyless) == "set"
+            assert asker.ask("dtls", place).startswith(answer)
+            await_no_session(asker)
+        counters = asker.counters()
+        assert (counters["opened"], counters["failures"], counters["unopened"]) == (3, 0, 0)
 
 
 def is_change_of_cipher(datagram):

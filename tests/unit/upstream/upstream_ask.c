@@ -12,6 +12,8 @@
  *     credentials CA|- CERTIFICATE|- KEY|- IDENTITY|- HEX|-
  *                                          from now on -> "loaded" or "error: ..."
  *     short NUMBER                         the SSL_new() of that number from now on fails -> "set"
+ *     keyless NUMBER                       so many derivations of keys for records of our own fail from
+ *                                          now on, as they do without memory -> "set"
  *     counters             -> "counters SESSIONS OPENED FAILURES LOST REPEATED BACKED-OFF"
  *
  * Options: --idle MS, --handshake MS, --back-off MS, --sessions N, --message BYTES,
@@ -20,6 +22,7 @@
  */
 #include "base/log.h"
 #include "coap/option.h"
+#include "net/dtls_record.h"
 #include "net/loop.h"
 #include "net/upstream.h"
 #include "net/watch.h"
@@ -54,7 +57,12 @@ static struct upstream_options options = {
 static uint32_t max_retransmit = 4, ack_timeout_ms = 300;
 static uint32_t is_native, has_openssl_records;
 static unsigned many_left, many_count, many_good;
-static unsigned long fails_after;
+static unsigned long fails_after, keyless;
+
+bool __real_records_begin(struct record_crypto *crypto, const SSL *ssl,
+                          struct records *ret_records);
+bool __wrap_records_begin(struct record_crypto *crypto, const SSL *ssl,
+                          struct records *ret_records);
 
 /* In place of OpenSSL's, also for libcoap. */
 SSL *SSL_new(SSL_CTX *context)
@@ -70,6 +78,15 @@ SSL *SSL_new(SSL_CTX *context)
         memcpy(&next, &found, sizeof found);
     }
     return next(context);
+}
+
+bool __wrap_records_begin(struct record_crypto *crypto, const SSL *ssl, struct records *ret_records)
+{
+    if (keyless > 0) {
+        keyless--;
+        return false;
+    }
+    return __real_records_begin(crypto, ssl, ret_records);
 }
 
 /* A request's bytes live until it is over. */
@@ -322,6 +339,9 @@ static void handle(char *line)
         load(words + 1);
     } else if (count == 2 && strcmp(words[0], "short") == 0) {
         fails_after = strtoul(words[1], NULL, 10);
+        printf("set\n");
+    } else if (count == 2 && strcmp(words[0], "keyless") == 0) {
+        keyless = strtoul(words[1], NULL, 10);
         printf("set\n");
     } else if (count == 1 && strcmp(words[0], "counters") == 0) {
         print_counters();
