@@ -25,12 +25,32 @@ void __real_udp_send(struct udp_socket *socket, const struct udp_path *path, con
 void __wrap_udp_send(struct udp_socket *socket, const struct udp_path *path, const uint8_t *data,
                      size_t len);
 
+bool __real_records_begin(struct record_crypto *crypto, const SSL *ssl,
+                          struct records *ret_records);
+bool __wrap_records_begin(struct record_crypto *crypto, const SSL *ssl,
+                          struct records *ret_records);
+
 static unsigned fail_after; /* allocations of OpenSSL from now; 0: none fails */
+static bool counts_all;     /* false: only those for the keys of our own records */
+static bool derives_keys;
+
+static bool is_to_fail(void)
+{
+    return fail_after > 0 && (counts_all || derives_keys) && --fail_after == 0;
+}
+
+bool __wrap_records_begin(struct record_crypto *crypto, const SSL *ssl, struct records *ret_records)
+{
+    derives_keys = true;
+    bool good = __real_records_begin(crypto, ssl, ret_records);
+    derives_keys = false;
+    return good;
+}
 
 static void *scarce_malloc(size_t len, const char *file, int line)
 {
     (void)file, (void)line;
-    return len == 0 || (fail_after > 0 && --fail_after == 0) ? NULL : malloc(len);
+    return len == 0 || is_to_fail() ? NULL : malloc(len);
 }
 
 static void *scarce_realloc(void *block, size_t len, const char *file, int line)
@@ -40,7 +60,7 @@ static void *scarce_realloc(void *block, size_t len, const char *file, int line)
         free(block);
         return NULL;
     }
-    return fail_after > 0 && --fail_after == 0 ? NULL : realloc(block, len);
+    return is_to_fail() ? NULL : realloc(block, len);
 }
 
 static void plain_free(void *block, const char *file, int line)
@@ -472,17 +492,16 @@ static void test_no_nonce_twice_whatever_comes(void **state)
 /*
  * In a resumed handshake the server seals first. Where there is no memory to derive our own keys
  * just then, OpenSSL's record has left all the same, and later ours begin above it.
+ *
+ * @return how many allocations there were
  */
-static void test_no_nonce_twice_without_memory(void **state)
+static unsigned resume_without_memory(void)
 {
     static const char *const suites[] = {"PSK-AES128-CCM8", "PSK-AES128-GCM-SHA256",
                                          "PSK-CHACHA20-POLY1305"};
-    (void)state;
+    unsigned nth = 1;
 
-    if (OpenSSL_version_num() >= 0x30200000L) {
-        skip(); /* 3.5 frees a record layer twice where it cannot make the next */
-    }
-    for (unsigned nth = 1, left = 0; left == 0; nth++) {
+    for (unsigned left = 0; left == 0; nth++) {
         struct client client;
         const char *suite = suites[nth % 3];
         server_start(credentials_both("server"));
@@ -504,6 +523,17 @@ static void test_no_nonce_twice_without_memory(void **state)
         server_stop();
         forget_sealed();
     }
+    return nth - 2;
+}
+
+/* OpenSSL 3.2 to 3.5 free a record layer twice where they cannot make the next one, so there only
+ * our own allocations fail. */
+static void test_no_nonce_twice_without_memory(void **state)
+{
+    (void)state;
+
+    counts_all = OpenSSL_version_num() < 0x30200000L;
+    assert_in_range(resume_without_memory(), 3, 10000); /* one for each suite at least */
 }
 
 int main(void)

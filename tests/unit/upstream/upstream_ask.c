@@ -12,8 +12,8 @@
  *     credentials CA|- CERTIFICATE|- KEY|- IDENTITY|- HEX|-
  *                                          from now on -> "loaded" or "error: ..."
  *     short NUMBER                         the SSL_new() of that number from now on fails -> "set"
- *     keyless NUMBER                       so many derivations of keys for records of our own fail from
- *                                          now on, as they do without memory -> "set"
+ *     keyless NUMBER                       so many derivations of keys for our own records fail
+ *                                          from now on, as they do without memory -> "set"
  *     counters             -> "counters SESSIONS OPENED FAILURES LOST REPEATED BACKED-OFF"
  *
  * Options: --idle MS, --handshake MS, --back-off MS, --sessions N, --message BYTES,
