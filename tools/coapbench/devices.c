@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Devices that call home: each opens a DTLS session to a proxy, under an identity of its own, and
- * answers what it is asked over that: GET with its identity, anything else with 2.04. Some of them
- * open another session all the time, without a word about the old one, as after a restart or behind
- * a NAT that has forgotten it.
+ * Devices that call home: each opens a session to a proxy, on DTLS or TLS, under an identity of its
+ * own, and answers what it is asked over that: GET with its identity, anything else with 2.04. Some
+ * of them open another session all the time, without a word about the old one, as after a restart
+ * or behind a NAT that has forgotten it.
  */
 #include "address.h"
 #include "clock.h"
@@ -24,7 +24,7 @@ enum {
     OPT_KEY,
     OPT_AGAIN,
     OPT_NOTIFY,
-    OPT_TLS,
+    OPT_SCHEME,
     OPT_TIME,
     OPT_HELP,
 };
@@ -42,7 +42,7 @@ static const struct option long_options[] = {
     {"key", required_argument, NULL, OPT_KEY},
     {"again", required_argument, NULL, OPT_AGAIN},
     {"notify", required_argument, NULL, OPT_NOTIFY},
-    {"tls", no_argument, NULL, OPT_TLS},
+    {"scheme", required_argument, NULL, OPT_SCHEME},
     {"time", required_argument, NULL, OPT_TIME},
     {"help", no_argument, NULL, OPT_HELP},
     {NULL, 0, NULL, 0},
@@ -67,18 +67,17 @@ struct devices {
 
 static void print_usage(void)
 {
-    puts(
-        "usage: coapbench devices [OPTION]... ADDRESS:PORT\n"
-        "DTLS sessions with a proxy, or TLS, over which their devices are asked; ends on SIGTERM.\n"
-        "Prints \"holding\" when all are open.\n"
-        "  --clients N         devices (10)\n"
-        "  --identity TEXT     of the pre-shared keys, with the device's number behind it (d-)\n"
-        "  --key TEXT          of all of them (secret)\n"
-        "  --tls               over TLS; --again does nothing then\n"
-        "  --notify N          notifications each second, of all that are observed (0)\n"
-        "  --again N           sessions that are opened anew each minute (0)\n"
-        "  --time DURATION     end after this (1h)\n"
-        "  --help");
+    puts("usage: coapbench devices [OPTION]... ADDRESS:PORT\n"
+         "Sessions with a proxy, over which their devices are asked; ends on SIGTERM.\n"
+         "Prints \"holding\" when all are open.\n"
+         "  --clients N         devices (10)\n"
+         "  --identity TEXT     of the pre-shared keys, with the device's number behind it (d-)\n"
+         "  --key TEXT          of all of them (secret)\n"
+         "  --scheme SCHEME     coaps, coaps+tcp, or coap+tcp, which shows no identity (coaps)\n"
+         "  --notify N          notifications each second, of all that are observed (0)\n"
+         "  --again N           sessions that are opened anew each minute (0)\n"
+         "  --time DURATION     end after this (1h)\n"
+         "  --help");
 }
 
 /* ---- being asked ---- */
@@ -237,6 +236,22 @@ static int run(struct devices *devices)
 
 /* ---- the command line ---- */
 
+static int set_scheme(struct devices *devices, const char *text)
+{
+    static const struct {
+        const char *name;
+        enum link_kind kind;
+    } schemes[] = {{"coaps", LINK_DTLS}, {"coaps+tcp", LINK_TLS}, {"coap+tcp", LINK_TCP}};
+
+    for (size_t i = 0; i < sizeof(schemes) / sizeof(schemes[0]); i++) {
+        if (strcmp(text, schemes[i].name) == 0) {
+            devices->link_options.kind = schemes[i].kind;
+            return STATUS_OK;
+        }
+    }
+    return args_bad_value("scheme", text, "coaps, coaps+tcp or coap+tcp");
+}
+
 static int set_devices_option(struct devices *devices, int option, const char *text)
 {
     uint64_t count;
@@ -262,9 +277,8 @@ static int set_devices_option(struct devices *devices, int option, const char *t
         return args_parse_count(text, 1000000, &devices->notify) == 0
                    ? STATUS_OK
                    : args_bad_value("notify", text, "a number in range");
-    case OPT_TLS:
-        devices->link_options.kind = LINK_TLS;
-        return STATUS_OK;
+    case OPT_SCHEME:
+        return set_scheme(devices, text);
     case OPT_TIME:
         return args_parse_duration(text, &devices->time_ns) == 0
                    ? STATUS_OK

@@ -79,7 +79,8 @@ void link_raise_descriptor_limit(void);
 /**
  * Bring up the sessions of all clients, some at a time, and wait for them; where they
  * are up already, close them and bring them up again with the tickets they have.
- * Nothing over UDP.
+ * Nothing over UDP. Messages that come to those that are up go to the function that link_deliver()
+ * was called with last, if it was.
  *
  * @return 0, also where some have failed, or -errno.
  */
@@ -100,9 +101,9 @@ static inline int link_renew(struct link *link, uint32_t client, uint32_t *ret_e
 
 /**
  * Begin a new session of @p client, from a new endpoint, in place of the one that it has: the peer
- * may have lost it. What is sent before it is up is lost. Nothing where the session is up, or its
- * handshake under way, since a time after @p since_ns, too many handshakes are under way, or over
- * other transports than DTLS.
+ * may have lost it. What is sent before it is up is lost. A connection is left open, as one that a
+ * NAT has forgotten. Nothing where the session is up, or its handshake under way, since a time
+ * after @p since_ns, where too many handshakes are under way, or over UDP.
  *
  * @return 0 or -errno.
  */

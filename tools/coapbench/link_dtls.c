@@ -286,7 +286,6 @@ static int connect_all(struct link *link, struct link_handshakes *ret_handshakes
     int err = 0;
 
     dtls->result = ret_handshakes;
-    dtls->on_message = NULL;
     while (err == 0 && clock_stop == 0 &&
            ret_handshakes->done + ret_handshakes->failed < dtls->count) {
         for (unsigned i = 0; i < AT_ONCE && next < dtls->count && err == 0; i++) {

@@ -40,11 +40,13 @@ enum conn_state {
 
 struct conn {
     int fd;
+    int left_fd; /* of the connection before the last reopen(): open still, and not read; or -1 */
     SSL *ssl;
     SSL_SESSION *ticket;
     enum conn_state state;
     bool wants_output; /* epoll tells when there is room */
     uint64_t since_ns; /* coming up */
+    uint64_t up_ns;    /* when it was up */
     size_t input_len;
     uint8_t *output; /* output that the socket has not accepted yet */
     size_t output_len;
@@ -60,7 +62,8 @@ struct stream_link {
     int epoll_fd;
     struct conn *conns;
     uint32_t coming_up;
-    struct link_handshakes *result; /* while connecting */
+    struct link_handshakes *result; /* while all are brought up */
+    uint64_t looked_ns;             /* for late ones */
     link_message_fn on_message;
     void *on_message_context;
     struct epoll_event events[EVENTS];
@@ -163,8 +166,10 @@ static void end_conn(struct stream_link *streams, struct conn *conn)
 {
     bool was_coming = conn->state != CONN_NONE && conn->state != CONN_UP;
 
-    if (was_coming && streams->result != NULL) {
+    if (was_coming) {
         streams->coming_up--;
+    }
+    if (was_coming && streams->result != NULL) {
         streams->result->failed++;
     }
     SSL_free(conn->ssl);
@@ -196,9 +201,12 @@ static void close_conn(struct stream_link *streams, struct conn *conn)
 static void is_up(struct stream_link *streams, struct conn *conn)
 {
     conn->state = CONN_UP;
+    conn->up_ns = clock_now_ns();
     streams->coming_up--;
-    streams->result->done++;
-    streams->result->resumed += conn->ssl != NULL && SSL_session_reused(conn->ssl) == 1;
+    if (streams->result != NULL) {
+        streams->result->done++;
+        streams->result->resumed += conn->ssl != NULL && SSL_session_reused(conn->ssl) == 1;
+    }
 }
 
 static bool say_csm(struct stream_link *streams, struct conn *conn)
@@ -397,20 +405,22 @@ static int wait_for_messages(struct link *link, uint64_t timeout_ns)
     return count < 0 ? count : 0;
 }
 
-static int deliver_messages(struct link *link, link_message_fn on_message, void *context)
+static void take_events(struct stream_link *streams)
 {
-    struct stream_link *streams = of_link(link);
-
-    streams->on_message = on_message;
-    streams->on_message_context = context;
     for (int i = 0; i < streams->event_count; i++) {
         on_event(streams, &streams->events[i]);
     }
-    return 0;
+    streams->event_count = 0;
 }
 
-static void give_up_late_ones(struct stream_link *streams, uint64_t now_ns)
+static void give_up_late_ones(struct stream_link *streams)
 {
+    uint64_t now_ns = clock_now_ns();
+
+    if (streams->coming_up == 0 || now_ns - streams->looked_ns < PATIENCE_NS / 20) {
+        return;
+    }
+    streams->looked_ns = now_ns;
     for (uint32_t i = 0; i < streams->options.clients; i++) {
         struct conn *conn = &streams->conns[i];
         if (conn->state != CONN_NONE && conn->state != CONN_UP &&
@@ -420,10 +430,21 @@ static void give_up_late_ones(struct stream_link *streams, uint64_t now_ns)
     }
 }
 
+static int deliver_messages(struct link *link, link_message_fn on_message, void *context)
+{
+    struct stream_link *streams = of_link(link);
+
+    streams->on_message = on_message;
+    streams->on_message_context = context;
+    take_events(streams);
+    give_up_late_ones(streams);
+    return 0;
+}
+
 static int connect_all(struct link *link, struct link_handshakes *ret_handshakes)
 {
     struct stream_link *streams = of_link(link);
-    uint64_t start_ns = clock_now_ns(), looked_ns = start_ns;
+    uint64_t start_ns = clock_now_ns();
     uint32_t next = 0;
     int err = 0;
 
@@ -437,15 +458,43 @@ static int connect_all(struct link *link, struct link_handshakes *ret_handshakes
             err = wait_for_messages(link, TICK_NS);
         }
         if (err == 0) {
-            err = deliver_messages(link, NULL, NULL);
+            /* Those that are up have messages already, which a stream does not repeat. */
+            take_events(streams);
         }
-        if (clock_now_ns() - looked_ns > PATIENCE_NS / 20) {
-            looked_ns = clock_now_ns();
-            give_up_late_ones(streams, looked_ns);
-        }
+        give_up_late_ones(streams);
     }
+    streams->result = NULL;
     ret_handshakes->ns = clock_now_ns() - start_ns;
     return err;
+}
+
+/* The one that it has stays open, but nothing is read or written there any more. */
+static void leave(struct stream_link *streams, struct conn *conn)
+{
+    if (conn->left_fd >= 0) {
+        close(conn->left_fd);
+    }
+    conn->left_fd = conn->fd;
+    if (conn->fd >= 0) {
+        (void)epoll_ctl(streams->epoll_fd, EPOLL_CTL_DEL, conn->fd, NULL);
+        conn->fd = -1;
+    }
+    end_conn(streams, conn);
+}
+
+static int reopen(struct link *link, uint32_t client, uint64_t since_ns)
+{
+    struct stream_link *streams = of_link(link);
+    struct conn *conn = &streams->conns[client];
+    bool is_new = (conn->state == CONN_UP && conn->up_ns > since_ns) ||
+                  (conn->state != CONN_UP && conn->state != CONN_NONE && conn->since_ns > since_ns);
+
+    if (is_new || streams->coming_up >= AT_ONCE) {
+        return 0;
+    }
+    leave(streams, conn);
+    link->reopened++;
+    return start(streams, client);
 }
 
 static int renew(struct link *link, uint32_t client, uint32_t *ret_endpoint)
@@ -478,6 +527,9 @@ static void close_link(struct link *link)
     for (uint32_t i = 0; streams->conns != NULL && i < streams->options.clients; i++) {
         close_conn(streams, &streams->conns[i]);
         SSL_SESSION_free(streams->conns[i].ticket);
+        if (streams->conns[i].left_fd >= 0) {
+            close(streams->conns[i].left_fd);
+        }
     }
     if (streams->epoll_fd >= 0) {
         close(streams->epoll_fd);
@@ -488,7 +540,7 @@ static void close_link(struct link *link)
 }
 
 static const struct link_ops stream_ops = {
-    connect_all, renew, NULL, send_message, wait_for_messages, deliver_messages, close_link};
+    connect_all, renew, reopen, send_message, wait_for_messages, deliver_messages, close_link};
 
 static int open_stream(struct stream_link *streams)
 {
@@ -504,6 +556,7 @@ static int open_stream(struct stream_link *streams)
     }
     for (uint32_t i = 0; i < options->clients; i++) {
         streams->conns[i].fd = -1;
+        streams->conns[i].left_fd = -1;
     }
     streams->are_devices = options->are_devices;
     streams->client = (struct tls_client){options->identity, options->key, options->suites};

@@ -199,6 +199,77 @@ def test_a_swapped_answer_is_caught(swap, counter):
     assert result["ends"]["answered"] == 0
 
 
+CSM = bytes([0x00, 0xe1])
+
+
+class Asked:
+    """A connection of a device: CSM and requests with the token 7."""
+
+    def __init__(self, listener, patience_s=PATIENCE_S):
+        self.socket, _ = listener.accept()
+        self.socket.settimeout(patience_s)
+        self.socket.sendall(CSM)
+        assert self.read(2) == CSM
+
+    def read(self, count):
+        data = b""
+        while len(data) < count:
+            got = self.socket.recv(count - len(data))
+            assert got
+            data += got
+        return data
+
+    def ask(self):
+        """GET; the payload of its 2.05, which has a Max-Age."""
+        self.socket.sendall(bytes([0x01, 0x01, 7]))
+        head = self.read(3)
+        assert head[0] & 15 == 1 and head[1:] == bytes([0x45, 7])
+        return self.read(head[0] >> 4).split(b"\xff")[1]
+
+
+@contextlib.contextmanager
+def devices(*options):
+    """Of coapbench, over TCP; gives (process, the socket that they connect to)."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(PATIENCE_S)
+        process = subprocess.Popen(
+            [COAPBENCH, "devices", "--scheme", "coap+tcp", "--time", "200s", *options,
+             "127.0.0.1:%d" % listener.getsockname()[1]], stdout=subprocess.PIPE, text=True)
+        try:
+            yield process, listener
+        finally:
+            process.terminate()
+            process.stdout.close()
+            process.wait()
+
+
+def test_a_device_is_asked_while_others_connect():
+    """A stream repeats nothing: what is not answered then is answered never."""
+    with devices("--clients", "40") as (process, listener):
+        first = Asked(listener)
+        assert first.ask() == b"d-0"
+        others = [Asked(listener) for _ in range(39)]
+        assert process.stdout.readline() == "holding\n"
+        assert [each.ask() for each in others] == [b"d-%d" % n for n in range(1, 40)]
+
+
+def test_a_device_connects_again():
+    """And is asked on the last connection; where it has left that already, on the next one."""
+    with devices("--clients", "1", "--again", "60") as (process, listener):
+        assert Asked(listener).ask() == b"d-0"
+        assert process.stdout.readline() == "holding\n"
+        answer = None
+        while answer is None:
+            with contextlib.suppress(OSError, AssertionError):
+                again = Asked(listener, patience_s=5)
+                answer = again.ask()
+        assert answer == b"d-0"
+        process.terminate()
+        words = process.stdout.read().replace(",", "").split()
+    assert words[:1] + words[2:4] == ["asked", "opened", "again"]
+    assert int(words[1]) >= 2 and int(words[4]) >= 1
+
+
 @pytest.mark.parametrize("arguments", [
     [], ["fly"], ["load"], ["load", "--proxy", "127.0.0.1:1"],
     ["load", "--proxy", "192.0.2.1:5683", "--target", "127.0.0.1:1"],
@@ -209,6 +280,7 @@ def test_a_swapped_answer_is_caught(swap, counter):
     ["load", "--proxy", "127.0.0.1:1", "--target", "127.0.0.1:1", "--content-format", "a/b"],
     ["origin", "--listen", "192.0.2.1:1"], ["origin", "--loss", "2"], ["origin", "--size", "5000"],
     ["relay"], ["relay", "--upstream", "[::1]:1"], ["relay", "--nonsense"],
+    ["devices", "--scheme", "coap", "127.0.0.1:1"],
 ])
 def test_bad_command_lines_are_refused(arguments):
     run = subprocess.run([COAPBENCH, *arguments], capture_output=True, text=True, timeout=PATIENCE_S)
