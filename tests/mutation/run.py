@@ -4,6 +4,7 @@
 
     tests/mutation/run.py [--count N] [--seed S] [--only REGEX] [--keep FOLDER]
     tests/mutation/run.py --set REGEX --set REGEX [--target NAME]... ...
+    tests/mutation/run.py --places FILE [--tree FOLDER] ...
 
 Takes a copy of the tree, changes N places of libcri and of the daemon in it, each behind
 an environment variable (so there is one build), and runs the core tests: unit tests, scenarios,
@@ -25,6 +26,16 @@ mutants among it.
 With --set each mutant is tried with the tests of each set by itself, whatever the folder, and the
 rates stand beside each other: what do scenarios notice without unit tests? --target builds only
 what these tests need.
+
+With --places nothing is drawn: the mutants are those of FILE, in its order. It is such a file as
+--json writes; "path", "line", "column", "before" and "after" of each mutant are read, and a place
+that is not there is an error. --tree takes another tree than this one, an older one, say.
+descendants.py writes such files for two trees: how well did the tests before a large change, and
+those after it, know the lines that both have?
+
+The file of --json is written anew after each mutant, so that a run that is stopped leaves what it
+has tried. --patience is how long a test may take with a mutant, beyond five times what it took
+without one.
 
 Needs python3-clang. Exit status 0 when every mutant has been tried, whatever the rate.
 """
@@ -70,12 +81,17 @@ ARITHMETIC = {"+", "-", "*", "&", "|"}
 class Mutant:
     """One change: in @p path, bytes @p start to @p end become @p code, which asks for MUTANT(n)."""
 
-    def __init__(self, path, line, start, end, before, after, code):
-        self.path, self.line, self.start, self.end = path, line, start, end
+    def __init__(self, path, line, column, start, end, before, after, code):
+        self.path, self.line, self.column, self.start, self.end = path, line, column, start, end
         self.before, self.after, self.code = before, after, code
         self.number = 0
         self.killer = None
         self.killers = {}  # by set
+        self.outcomes = {}  # by a test's name: whether it passes
+        self.is_tried = False
+
+    def place(self):
+        return self.path, self.line, self.column, self.before, self.after
 
     def overlaps(self, other):
         return self.path == other.path and self.start < other.end and other.start < self.end
@@ -131,7 +147,8 @@ class Finder:
         start, end = self.extent(cursor)
         if any(first <= start and end <= last for first, last in self.left_out):
             return
-        self.found.append(Mutant(self.path, cursor.extent.start.line, start, end,
+        self.found.append(Mutant(self.path, cursor.extent.start.line,
+                                 cursor.extent.start.column, start, end,
                                  self.text(start, end), after, code))
 
     def visit(self, cursor, parent):
@@ -210,12 +227,12 @@ def tracked(root):
                 if not os.path.relpath(folder, root).startswith(("build", ".git"))]
 
 
-def copy_tree(tree):
-    for name in tracked(ROOT):
+def copy_tree(root, tree):
+    for name in tracked(root):
         target = os.path.join(tree, name)
         os.makedirs(os.path.dirname(target), exist_ok=True)
-        if os.path.isfile(os.path.join(ROOT, name)):
-            shutil.copy2(os.path.join(ROOT, name), target)
+        if os.path.isfile(os.path.join(root, name)):
+            shutil.copy2(os.path.join(root, name), target)
 
 
 def call(*command, **options):
@@ -267,13 +284,32 @@ def draw(tree, rows, count, only, dice):
             mutant = dice.choice(places[path])
             if not any(mutant.overlaps(other) for other in chosen):
                 chosen.append(mutant)
-    for number, mutant in enumerate(chosen, 1):
+    return numbered(chosen)
+
+
+def numbered(mutants):
+    for number, mutant in enumerate(mutants, 1):
         mutant.number = number
-    return chosen
+    return mutants
 
 
-def write_mutants(tree, path, mutants):
-    with open(os.path.join(ROOT, path), "rb") as file:
+def look_up(tree, rows, file_name):
+    """The mutants of a list of places, in its order."""
+    with open(file_name, encoding="utf-8") as file:
+        wanted = [tuple(row[key] for key in ("path", "line", "column", "before", "after"))
+                  for row in json.load(file)["mutants"]]
+    found = {}
+    for path in sorted({place[0] for place in wanted}):
+        for mutant in Finder(tree, path, flags_for_clang(rows[path])).found:
+            found[mutant.place()] = mutant
+    for place in wanted:
+        if place not in found:
+            sys.exit("mutation: no such place: %s:%d:%d: %s" % place[:4])
+    return numbered([found[place] for place in wanted])
+
+
+def write_mutants(root, tree, path, mutants):
+    with open(os.path.join(root, path), "rb") as file:
         data = file.read()
     for mutant in sorted(mutants, key=lambda mutant: -mutant.start):
         code = (mutant.code % mutant.number).encode()
@@ -289,22 +325,22 @@ def compiles(row):
                           check=False).returncode == 0
 
 
-def insert(tree, rows, mutants):
+def insert(root, tree, rows, mutants):
     """Writes them into the copy; what does not compile (a constant is needed there) is left out."""
     kept = []
     for path in sorted({mutant.path for mutant in mutants}):
         here = [mutant for mutant in mutants if mutant.path == path]
-        write_mutants(tree, path, here)
+        write_mutants(root, tree, path, here)
         if not compiles(rows[path]):
             good = []
             for mutant in here:
-                write_mutants(tree, path, [mutant])
+                write_mutants(root, tree, path, [mutant])
                 if compiles(rows[path]):
                     good.append(mutant)
             here = good
-            write_mutants(tree, path, here)
+            write_mutants(root, tree, path, here)
         kept += here
-    return kept
+    return sorted(kept, key=lambda mutant: mutant.number)
 
 
 # ---- the tests ----
@@ -345,7 +381,7 @@ class Test:
                 self.folder = entry["value"]
             elif entry["name"] == "ENVIRONMENT":
                 self.environment = dict(pair.split("=", 1) for pair in entry["value"])
-        self.seconds, self.reached = 0.0, frozenset()
+        self.seconds, self.limit_s, self.reached = 0.0, 0.0, frozenset()
 
     def passes(self, limit_s, **environment):
         with tempfile.TemporaryFile() as output:
@@ -375,13 +411,14 @@ def all_tests(build, sets):
     return [Test(row) for row in rows if re.match(TESTS + "|" + SYSTEM_TESTS, row["name"])]
 
 
-def try_without_mutants(test, scratch):
+def try_without_mutants(test, scratch, patience_s):
     seen = os.path.join(scratch, re.sub(r"\W", "_", test.name))
     with open(seen, "wb") as file:
         file.write(bytes(MUTANTS_MAX + 1))
     start = time.monotonic()
     passed = test.passes(300, MUTANT="0", MUTANT_SEEN=seen)
     test.seconds = time.monotonic() - start
+    test.limit_s = patience_s + 5 * test.seconds
     with open(seen, "rb") as file:
         test.reached = frozenset(number for number, byte in enumerate(file.read()) if byte)
     return passed
@@ -391,18 +428,25 @@ def try_mutant(mutant, tests):
     with_system = re.match(WITH_SYSTEM, mutant.path) or not any(
         mutant.number in test.reached for test in tests if not re.match(SYSTEM_TESTS, test.name))
     for test in tests:
-        if (with_system or not re.match(SYSTEM_TESTS, test.name)) and mutant.number in test.reached:
-            if not test.passes(PATIENCE_S + 5 * test.seconds, MUTANT=str(mutant.number)):
-                mutant.killer = test.name
-                return
+        if (with_system or not re.match(SYSTEM_TESTS, test.name)) and notices(test, mutant):
+            mutant.killer = test.name
+            return
+
+
+def notices(test, mutant):
+    """Whether the test fails with the mutant; one that is in several sets runs once."""
+    if mutant.number not in test.reached:
+        return False
+    if test.name not in mutant.outcomes:
+        mutant.outcomes[test.name] = test.passes(test.limit_s, MUTANT=str(mutant.number))
+    return not mutant.outcomes[test.name]
 
 
 def try_mutant_by_set(mutant, tests, sets):
     for one in sets:
         mutant.killers[one] = next(
-            (test.name for test in tests if re.search(one, test.name) and
-             mutant.number in test.reached and
-             not test.passes(PATIENCE_S + 5 * test.seconds, MUTANT=str(mutant.number))), None)
+            (test.name for test in tests if re.search(one, test.name) and notices(test, mutant)),
+            None)
     mutant.killer = next((killer for killer in mutant.killers.values() if killer), None)
 
 
@@ -436,11 +480,14 @@ def report(mutants, tests):
 
 def write_list(path, seed, mutants, tests):
     reached = frozenset().union(*(test.reached for test in tests))
-    with open(path, "w", encoding="utf-8") as file:
+    with open(path + ".new", "w", encoding="utf-8") as file:
         json.dump({"seed": seed, "mutants": [
             {"number": mutant.number, "path": mutant.path, "line": mutant.line,
-             "before": mutant.before, "after": mutant.after, "killer": mutant.killer,
-             "reached": mutant.number in reached} for mutant in mutants]}, file, indent=1)
+             "column": mutant.column, "before": mutant.before, "after": mutant.after,
+             "killer": mutant.killer, "killers": mutant.killers,
+             "reached": mutant.number in reached} for mutant in mutants if mutant.is_tried]},
+                  file, indent=1)
+    os.replace(path + ".new", path)
 
 
 def main():
@@ -448,6 +495,10 @@ def main():
     parser.add_argument("--count", type=int, default=100, help="mutants (100)")
     parser.add_argument("--seed", type=int, default=int(time.time()), help="of the draw (the time)")
     parser.add_argument("--only", default="", help="only files whose path matches this")
+    parser.add_argument("--places", metavar="FILE", help="no draw: these mutants (--json's form)")
+    parser.add_argument("--tree", default=ROOT, help="whose code is changed and tested (this tree)")
+    parser.add_argument("--patience", type=float, default=PATIENCE_S, metavar="SECONDS",
+                        help="for a test with a mutant, beyond 5 times its own time (%(default)s)")
     parser.add_argument("--keep", help="where to build, and to leave what was built")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="tests at once (CPUs)")
     parser.add_argument("--set", action="append", default=[], dest="sets", metavar="REGEX",
@@ -457,15 +508,17 @@ def main():
     options = parser.parse_args()
     if not 0 < options.count <= MUTANTS_MAX:
         parser.error("--count is 1 to %d" % MUTANTS_MAX)
-    print("seed %d" % options.seed, flush=True)
+    if not options.places:
+        print("seed %d" % options.seed, flush=True)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # by way of "finally"
     scratch = options.keep or tempfile.mkdtemp(prefix="mutation-")
     tree, build = os.path.join(scratch, "tree"), os.path.join(scratch, "build")
     try:
-        copy_tree(tree)
+        copy_tree(options.tree, tree)
         rows = configure(tree, build)
-        mutants = insert(tree, rows, draw(tree, rows, options.count, options.only,
-                                          random.Random(options.seed)))
+        chosen = look_up(tree, rows, options.places) if options.places else draw(
+            tree, rows, options.count, options.only, random.Random(options.seed))
+        mutants = insert(options.tree, tree, rows, chosen)
         if not mutants:
             sys.exit("mutation: no place to change")
         print("building %d mutants" % len(mutants), flush=True)
@@ -476,7 +529,8 @@ def main():
         with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
             seen = os.path.join(scratch, "seen")
             os.makedirs(seen, exist_ok=True)
-            passed = list(pool.map(lambda test: try_without_mutants(test, seen), tests))
+            passed = list(pool.map(
+                lambda test: try_without_mutants(test, seen, options.patience), tests))
             broken = [test.name for test, fine in zip(tests, passed) if not fine]
             if len(broken) > BROKEN_MAX:
                 sys.exit("mutation: fail without any mutant: %s" % ", ".join(broken))
@@ -492,7 +546,10 @@ def main():
                 else:
                     try_mutant(mutant, tests)
                 with lock:
+                    mutant.is_tried = True
                     done[0] += 1
+                    if options.json:
+                        write_list(options.json, options.seed, mutants, tests)
                     if mutant.killer is None:
                         print("survives: %s" % mutant, flush=True)
                     if done[0] % 25 == 0:
@@ -501,8 +558,6 @@ def main():
             list(pool.map(one, mutants))
         report(mutants, tests)
         report_sets(mutants, options.sets)
-        if options.json:
-            write_list(options.json, options.seed, mutants, tests)
     finally:
         GROUPS.kill_all()
         if not options.keep:
