@@ -12,6 +12,7 @@ const struct busiest *busiest_look(struct client_side *side)
         side->busiest = calloc(1, sizeof(*side->busiest));
     }
     if (side->busiest != NULL) {
+        side->context.lab |= LAB_BUSIEST;
         side->busiest->until_ms = context_now_ms(&side->context) + BUSIEST_MS;
     }
     return side->busiest;
@@ -52,4 +53,5 @@ void busiest_free(struct client_side *side)
 {
     free(side->busiest);
     side->busiest = NULL;
+    side->context.lab &= (uint8_t)~LAB_BUSIEST;
 }

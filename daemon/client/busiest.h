@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The clients and targets with most requests, for criproxyctl busiest and top: counted only as
- * long as someone asks. Without, side->busiest is NULL, which is all that is looked at.
+ * long as someone asks. Without, side->busiest is NULL, and context->lab says so.
  */
 #ifndef CRIPROXY_BUSIEST_H
 #define CRIPROXY_BUSIEST_H

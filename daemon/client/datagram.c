@@ -437,7 +437,7 @@ static void note_malformed(const struct arrival *arrival, const char *what)
     refusals_log(&arrival->listener->side->refusals, &note, "message_malformed");
 }
 
-__attribute__((cold, noinline)) static void capture_arrival(const struct arrival *arrival)
+static void capture_arrival(const struct arrival *arrival)
 {
     const struct datagram *datagram = arrival->datagram;
     const struct capture_view view = {.is_client = true,
@@ -454,9 +454,6 @@ static void receive(const struct arrival *arrival)
     const struct datagram *datagram = arrival->datagram;
     struct client_side *side = arrival->listener->side;
     struct message message;
-    if (side->context.capture != NULL) {
-        capture_arrival(arrival);
-    }
     if (address_is_multicast(&datagram->path.local)) {
         metric_add(&side->context.metrics.messages_ignored,
                    1); /* not even a RST (MCAST-17, ERR-22) */
@@ -482,13 +479,22 @@ static void receive(const struct arrival *arrival)
     }
 }
 
+/* Past the faults of a lab: a reader of messages sees it. */
+static void receive_seen(const struct arrival *arrival)
+{
+    if (arrival->listener->side->context.capture != NULL) {
+        capture_arrival(arrival);
+    }
+    receive(arrival);
+}
+
 static void deliver_clear(void *owner, void *other, const struct udp_path *path,
                           const uint8_t *data, size_t len)
 {
     const struct datagram datagram = {.data = data, .len = len, .path = *path};
     const struct arrival arrival = {.listener = other, .datagram = &datagram};
     (void)owner;
-    receive(&arrival);
+    receive_seen(&arrival);
 }
 
 static void deliver_opened(void *owner, void *other, const struct udp_path *path,
@@ -497,12 +503,12 @@ static void deliver_opened(void *owner, void *other, const struct udp_path *path
     const struct datagram datagram = {.data = data, .len = len, .path = *path};
     const struct arrival arrival = {.listener = other, .session = owner, .datagram = &datagram};
     if (dtls_session_is_open(arrival.session)) {
-        receive(&arrival);
+        receive_seen(&arrival);
     }
 }
 
 /* Whether a fault of a lab has taken it. */
-__attribute__((cold, noinline)) static bool arrive_faulty(const struct arrival *arrival)
+static bool arrive_faulty(const struct arrival *arrival)
 {
     const struct datagram *datagram = arrival->datagram;
     bool is_clear = arrival->session == NULL;
@@ -517,10 +523,18 @@ __attribute__((cold, noinline)) static bool arrive_faulty(const struct arrival *
                                                   FAULT_FROM_CLIENT, &parcel);
 }
 
-/* Past the faults of a lab, if there are any. */
-static void arrive(const struct arrival *arrival)
+__attribute__((cold, noinline)) static void arrive_lab(const struct arrival *arrival)
 {
     if (arrival->listener->side->context.faults == NULL || !arrive_faulty(arrival)) {
+        receive_seen(arrival);
+    }
+}
+
+static void arrive(const struct arrival *arrival)
+{
+    if (arrival->listener->side->context.lab != 0) {
+        arrive_lab(arrival);
+    } else {
         receive(arrival);
     }
 }

@@ -695,14 +695,25 @@ static void incoming_begin(struct incoming *incoming, struct leg *leg,
     incoming->drops_echo = false;
 }
 
-void request_handle(struct client_side *side, struct leg *leg, const struct message *message,
-                    const struct address *local)
+/* Whether a fault of a lab has taken it. */
+__attribute__((cold, noinline)) static bool handle_lab(struct client_side *side, struct leg *leg,
+                                                       const struct message *message,
+                                                       const struct address *local)
 {
     if (side->context.faults != NULL && faulty_request(side, leg, message, local)) {
-        return;
+        return true;
     }
     if (side->context.capture != NULL && leg->kind == LEG_STREAM) {
         stream_capture(leg, message, false);
+    }
+    return false;
+}
+
+void request_handle(struct client_side *side, struct leg *leg, const struct message *message,
+                    const struct address *local)
+{
+    if (side->context.lab != 0 && handle_lab(side, leg, message, local)) {
+        return;
     }
     struct incoming made, *incoming = &made;
     struct problem problem;

@@ -77,9 +77,7 @@ static void deliver_plain(void *owner, void *other, const struct udp_path *path,
     udp_send(listener->socket, path, data, len);
 }
 
-/* Whether a fault of a lab has taken it. */
-__attribute__((cold, noinline)) static bool leg_send_faulty(const struct leg *leg,
-                                                            const uint8_t *data, size_t len)
+static bool leg_send_faulty(const struct leg *leg, const uint8_t *data, size_t len)
 {
     struct fault_parcel parcel = {.owner = leg->listener,
                                   .deliver = deliver_plain,
@@ -93,8 +91,7 @@ __attribute__((cold, noinline)) static bool leg_send_faulty(const struct leg *le
     return faulty_message(leg->listener->side, &leg->asker.path.remote, FAULT_TO_CLIENT, &parcel);
 }
 
-__attribute__((cold, noinline)) static void leg_capture(const struct leg *leg, const uint8_t *data,
-                                                        size_t len)
+static void leg_capture(const struct leg *leg, const uint8_t *data, size_t len)
 {
     const struct capture_view view = {.is_client = true,
                                       .is_out = true,
@@ -106,12 +103,20 @@ __attribute__((cold, noinline)) static void leg_capture(const struct leg *leg, c
     capture_add(&leg->listener->side->context, &view);
 }
 
-void leg_send(const struct leg *leg, const uint8_t *data, size_t len)
+/* Whether a fault of a lab has taken it. */
+__attribute__((cold, noinline)) static bool leg_send_lab(const struct leg *leg, const uint8_t *data,
+                                                         size_t len)
 {
-    if (leg->listener->side->context.capture != NULL) {
+    const struct context *context = &leg->listener->side->context;
+    if (context->capture != NULL) {
         leg_capture(leg, data, len);
     }
-    if (leg->listener->side->context.faults != NULL && leg_send_faulty(leg, data, len)) {
+    return context->faults != NULL && leg_send_faulty(leg, data, len);
+}
+
+void leg_send(const struct leg *leg, const uint8_t *data, size_t len)
+{
+    if (leg->listener->side->context.lab != 0 && leg_send_lab(leg, data, len)) {
         return;
     }
     if (leg->session != NULL && leg->is_unverified) {

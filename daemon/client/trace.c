@@ -608,19 +608,17 @@ static void note_refusal(struct client_side *side, const struct leg *leg, enum r
     refusals_add(&side->refusals, &note);
 }
 
-static void note_busiest(struct client_side *side, const struct leg *leg,
-                         const struct target *target)
+/* A capture, and who counts the busiest, hear of the end. @p is_new: it was not counted before. */
+__attribute__((cold, noinline)) static void note_for_lab(struct client_side *side,
+                                                         const struct access_record *record,
+                                                         uint64_t exchange, bool is_new)
 {
-    if (side->busiest != NULL) {
-        busiest_count(side, leg, target);
-    }
-}
-
-static void note_for_capture(struct client_side *side, const struct leg *leg, uint64_t exchange,
-                             enum reason reason)
-{
+    const struct leg *leg = record->leg;
     if (side->context.capture != NULL) {
-        capture_note(&side->context, &leg->asker.path.remote, leg->token, exchange, reason);
+        capture_note(&side->context, &leg->asker.path.remote, leg->token, exchange, record->reason);
+    }
+    if (side->busiest != NULL && is_new) {
+        busiest_count(side, leg, record->target);
     }
 }
 
@@ -640,9 +638,8 @@ void trace_ended(struct client_side *side, struct request *request, enum reason 
     };
     /* For the counters, when the request is over for the client, too. */
     request->ended_code = code;
-    note_for_capture(side, &request->leg, request->trail.id, reason);
-    if (fetch != NULL) { /* else it has been counted before */
-        note_busiest(side, &request->leg, &fetch->target);
+    if (side->context.lab != 0) {
+        note_for_lab(side, &record, request->trail.id, fetch != NULL);
     }
     if (!reason_is_success(reason)) {
         note_refusal(side, &request->leg, reason, NULL);
@@ -723,8 +720,6 @@ void trace_hit(struct client_side *side, const struct leg *leg, const struct tar
                const struct message *request, uint8_t code)
 {
     trace_count(side, leg, REASON_cached, code, 0);
-    note_for_capture(side, leg, 0, REASON_cached);
-    note_busiest(side, leg, target);
     count_duration(side, leg, true,
                    loop_clock_us(side->context.loop) - context_now_us(&side->context));
     const struct access_record record = {.leg = leg,
@@ -733,6 +728,9 @@ void trace_hit(struct client_side *side, const struct leg *leg, const struct tar
                                          .reason = REASON_cached,
                                          .method = request->code,
                                          .code = code};
+    if (side->context.lab != 0) {
+        note_for_lab(side, &record, 0, true);
+    }
     access_log(side, &record);
     if (side->context.trace) {
         trace_hit_block(side, leg, target, request, code);
@@ -749,8 +747,9 @@ void trace_answered(struct client_side *side, const struct leg *leg, const struc
                                          .code = code,
                                          .why = problem->text};
     trace_count(side, leg, problem->reason, code, 0);
-    note_for_capture(side, leg, 0, problem->reason);
-    note_busiest(side, leg, target);
+    if (side->context.lab != 0) {
+        note_for_lab(side, &record, 0, true);
+    }
     if (!reason_is_success(problem->reason)) {
         note_refusal(side, leg, problem->reason, problem->text);
     }

@@ -53,6 +53,7 @@ int capture_add_tap(struct context *context, const struct capture_tap *tap)
         }
         capture->end = &capture->first;
         context->capture = capture;
+        context->lab |= LAB_CAPTURE;
     }
     for (unsigned i = 0; i < CAPTURE_TAPS_MAX; i++) {
         if (capture->taps[i].id == 0) {
@@ -83,6 +84,7 @@ void capture_free(struct context *context)
         drop_messages(context->capture);
         free(context->capture);
         context->capture = NULL;
+        context->lab &= (uint8_t)~LAB_CAPTURE;
     }
 }
 

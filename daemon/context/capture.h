@@ -3,7 +3,7 @@
  * Messages as they come and go, for criproxyctl capture: after DTLS and TLS, on both sides. They
  * are kept for the turn and handed on at its end, because only then it is known why a request
  * ended. What has no message layer (connections, sessions, HTTP) is written as over UDP, with
- * message ID 0. Without a reader, context->capture is NULL, which is all that is looked at.
+ * message ID 0. Without a reader, context->capture is NULL, and context->lab says so.
  *
  * Answers, for criproxyctl record, are told as well: each whole, with the request that it belongs
  * to and the target, to readers that want these in place of messages.

@@ -19,6 +19,13 @@
 #include "ops/events.h"
 #include "ops/metrics.h"
 
+/* What of a lab is in use; context->lab has a bit for each. */
+enum {
+    LAB_FAULTS = 1,  /* context->faults is there */
+    LAB_CAPTURE = 2, /* context->capture is */
+    LAB_BUSIEST = 4, /* the busiest clients and targets are counted (client/busiest.h) */
+};
+
 struct context {
     const struct config *config; /* borrowed; a reload gives another */
     const struct scheme *coap;   /* of the configuration: what clients at listeners speak */
@@ -26,8 +33,9 @@ struct context {
     unsigned worker_index;
     struct loop *loop; /* borrowed */
     struct timer_wheel
-        wheel;  /* its timers are called with the engine as context, which is any side */
-    bool trace; /* requests are traced: */
+        wheel;   /* its timers are called with the engine as context, which is any side */
+    uint8_t lab; /* LAB_ bits; where it is 0, a message or request asks for nothing else of a lab */
+    bool trace;  /* requests are traced: */
     struct event_ring *events; /* what happens to them is noted here; NULL: no trace was started */
     uint8_t *scratch;          /* one message to encode, */
     size_t scratch_bytes;      /* of this size at most */

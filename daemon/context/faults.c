@@ -302,6 +302,21 @@ static struct held *take_first(struct faults *faults)
     return held;
 }
 
+/* Without faults, and what waits for them, there is nothing to be looked at. */
+static void faults_trim(struct context *context)
+{
+    struct faults *faults = context->faults;
+    bool is_used = faults != NULL && faults->held.first != NULL;
+    for (unsigned i = 0; faults != NULL && i < FAULTS_MAX && !is_used; i++) {
+        is_used = faults->slots[i].rule != NULL;
+    }
+    if (!is_used) {
+        free(faults);
+        context->faults = NULL;
+        context->lab &= (uint8_t)~LAB_FAULTS;
+    }
+}
+
 /* The timer's context is the engine, which begins with its context. */
 static void faults_on_timer(void *owner, struct timer *timer, uint64_t now_ms)
 {
@@ -314,6 +329,7 @@ static void faults_on_timer(void *owner, struct timer *timer, uint64_t now_ms)
         free(held);
     }
     set_timer(context);
+    faults_trim(context); /* the last one may have been cleared while this waited */
 }
 
 /* Behind all that are due no later: what waits equally long stays in its order. */
@@ -408,6 +424,7 @@ static bool faults_make(struct context *context)
 {
     if (context->faults == NULL) {
         context->faults = calloc(1, sizeof(*context->faults));
+        context->lab |= context->faults != NULL ? LAB_FAULTS : 0;
     }
     return context->faults != NULL;
 }
@@ -424,20 +441,6 @@ static void remove_fault(struct fault *slot)
 {
     config_free(slot->config);
     *slot = (struct fault){.rule = NULL};
-}
-
-/* Without faults, and what waits for them, there is nothing to be looked at. */
-static void faults_trim(struct context *context)
-{
-    struct faults *faults = context->faults;
-    bool is_used = faults != NULL && faults->held.first != NULL;
-    for (unsigned i = 0; faults != NULL && i < FAULTS_MAX && !is_used; i++) {
-        is_used = faults->slots[i].rule != NULL;
-    }
-    if (!is_used) {
-        free(faults);
-        context->faults = NULL;
-    }
 }
 
 uint32_t faults_clear(struct context *context, const char *name)

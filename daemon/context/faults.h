@@ -2,7 +2,7 @@
 /*
  * Faults of a lab: messages are lost, late, twice there, changed; requests are answered with a
  * code, with silence, or find their connection closed. They come from [fault NAME] and from
- * criproxyctl fault add. Without any, context->faults is NULL, which is all that is looked at.
+ * criproxyctl fault add. Without any, context->faults is NULL, and context->lab says so.
  *
  * A fault counts the messages of each way by itself. What becomes of the n-th one is a function of
  * the seed, the worker, the way and n: the same seed gives the same faults, and one probability

@@ -232,7 +232,7 @@ static void forward_on_response(struct origin_side *below, struct sending *sendi
         fetch_fail(side, fetch, REASON_origin_invalid, NULL);
         return;
     }
-    if (capture_takes_answers(&side->context)) {
+    if (side->context.lab != 0 && capture_takes_answers(&side->context)) {
         fetch_tell_answer(side, fetch, message);
     }
     if (message->code == CODE(4, 29)) {

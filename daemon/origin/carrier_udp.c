@@ -68,10 +68,8 @@ static struct fault_plan draw_for(struct origin_side *side, struct sending *send
 }
 
 /* What comes and goes at a port; @p sending: the request that it is of, or NULL. */
-__attribute__((cold, noinline)) static void port_capture(struct port *port,
-                                                         const struct address *remote,
-                                                         struct bytes datagram,
-                                                         struct sending *sending, bool is_out)
+static void port_capture(struct port *port, const struct address *remote, struct bytes datagram,
+                         struct sending *sending, bool is_out)
 {
     struct origin_side *side = port->side;
     const struct capture_view view = {
@@ -84,11 +82,8 @@ __attribute__((cold, noinline)) static void port_capture(struct port *port,
     capture_add(&side->context, &view);
 }
 
-/* Whether a fault of a lab has taken it. */
-__attribute__((cold, noinline)) static bool port_send_faulty(struct port *port,
-                                                             const struct address *remote,
-                                                             struct bytes datagram,
-                                                             struct sending *sending)
+static bool port_send_faulty(struct port *port, const struct address *remote, struct bytes datagram,
+                             struct sending *sending)
 {
     struct context *context = &port->side->context;
     struct fault *fault = port_fault_of(port->side, sending, remote);
@@ -106,15 +101,23 @@ __attribute__((cold, noinline)) static bool port_send_faulty(struct port *port,
     return true;
 }
 
+/* Whether a fault of a lab has taken it. */
+__attribute__((cold, noinline)) static bool port_send_lab(struct port *port,
+                                                          const struct address *remote,
+                                                          struct bytes datagram,
+                                                          struct sending *sending)
+{
+    if (port->side->context.capture != NULL) {
+        port_capture(port, remote, datagram, sending, true);
+    }
+    return port->side->context.faults != NULL && port_send_faulty(port, remote, datagram, sending);
+}
+
 /* All that leaves goes here; @p sending: the request that it is, or NULL. */
 static void port_send(struct port *port, const struct address *remote, struct bytes datagram,
                       struct sending *sending)
 {
-    const struct context *context = &port->side->context;
-    if (context->capture != NULL) {
-        port_capture(port, remote, datagram, sending, true);
-    }
-    if (context->faults == NULL || !port_send_faulty(port, remote, datagram, sending)) {
+    if (port->side->context.lab == 0 || !port_send_lab(port, remote, datagram, sending)) {
         const struct udp_path path = {.remote = *remote};
         udp_send(port->socket, &path, datagram.data, datagram.len);
     }
@@ -443,15 +446,20 @@ static struct sending *sending_of(struct port *port, const struct datagram *data
     return is_verdict ? by_mid(port, remote, message->mid) : by_token(port, remote, message->token);
 }
 
+/* The request that a datagram is about, or NULL. */
+static struct sending *sending_of_datagram(struct port *port, const struct datagram *datagram)
+{
+    struct message message;
+    return message_decode(datagram->data, datagram->len, &message) == MESSAGE_OK
+               ? sending_of(port, datagram, &message)
+               : NULL;
+}
+
 static void port_receive(struct port *port, const struct datagram *datagram)
 {
     struct origin_side *side = port->side;
     struct message message;
     enum message_error error = message_decode(datagram->data, datagram->len, &message);
-    if (side->context.capture != NULL) {
-        port_capture(port, &datagram->path.remote, (struct bytes){datagram->data, datagram->len},
-                     error == MESSAGE_OK ? sending_of(port, datagram, &message) : NULL, false);
-    }
     if (error == MESSAGE_TOO_SHORT || error == MESSAGE_VERSION) {
         metric_add(&side->context.metrics.upstream_malformed, 1);
         return;
@@ -472,25 +480,30 @@ static void port_receive(struct port *port, const struct datagram *datagram)
     }
 }
 
+/* Past the faults of a lab: a reader of messages sees it. */
+static void port_receive_seen(struct port *port, const struct datagram *datagram)
+{
+    if (port->side->context.capture != NULL) {
+        port_capture(port, &datagram->path.remote, (struct bytes){datagram->data, datagram->len},
+                     sending_of_datagram(port, datagram), false);
+    }
+    port_receive(port, datagram);
+}
+
 static void deliver_in(void *owner, void *other, const struct udp_path *path, const uint8_t *data,
                        size_t len)
 {
     const struct datagram datagram = {.data = data, .len = len, .path = *path};
     (void)other;
-    port_receive(owner, &datagram);
+    port_receive_seen(owner, &datagram);
 }
 
 /* Whether a fault has taken the datagram. */
-__attribute__((cold, noinline)) static bool take_faulty(struct port *port,
-                                                        const struct datagram *datagram)
+static bool take_faulty(struct port *port, const struct datagram *datagram)
 {
     struct origin_side *side = port->side;
     const struct address *remote = &datagram->path.remote;
-    struct sending *sending = NULL;
-    struct message message;
-    if (message_decode(datagram->data, datagram->len, &message) == MESSAGE_OK) {
-        sending = sending_of(port, datagram, &message);
-    }
+    struct sending *sending = sending_of_datagram(port, datagram);
     struct fault *fault = datagram->truncated ? NULL : port_fault_of(side, sending, remote);
     if (fault == NULL) {
         return false;
@@ -502,12 +515,22 @@ __attribute__((cold, noinline)) static bool take_faulty(struct port *port,
     return true;
 }
 
+__attribute__((cold, noinline)) static void take_lab(struct port *port,
+                                                     const struct datagram *datagram)
+{
+    if (port->side->context.faults == NULL || !take_faulty(port, datagram)) {
+        port_receive_seen(port, datagram);
+    }
+}
+
 static void carrier_udp_on_datagram(void *context, struct udp_socket *socket,
                                     const struct datagram *datagram)
 {
     (void)socket;
     struct port *port = context;
-    if (port->side->context.faults == NULL || !take_faulty(port, datagram)) {
+    if (port->side->context.lab != 0) {
+        take_lab(port, datagram);
+    } else {
         port_receive(port, datagram);
     }
 }

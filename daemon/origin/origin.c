@@ -331,12 +331,10 @@ static const struct sending_calls *calls_of(const struct origin_side *side,
     return sending->is_relayed ? &relay_calls : side->origins.calls;
 }
 
-void sending_event(struct origin_side *side, struct sending *sending, enum event_kind kind,
-                   uint32_t number)
+void sending_note(struct origin_side *side, struct sending *sending, enum event_kind kind,
+                  uint32_t number)
 {
-    if (side->context.trace) {
-        calls_of(side, sending)->on_event(side, sending, kind, number);
-    }
+    calls_of(side, sending)->on_event(side, sending, kind, number);
 }
 
 /* --- Pings of a silent origin server ------------------------------------ */
@@ -441,8 +439,7 @@ __attribute__((cold, noinline)) static void capture_whole(struct origin_side *si
     capture_add_message(&side->context, &view, message);
 }
 
-__attribute__((cold, noinline)) static void capture_request(struct origin_side *side,
-                                                            struct sending *sending)
+static void capture_request(struct origin_side *side, struct sending *sending)
 {
     struct message message;
     if ((sending->has_oscore || carrier_of(sending->scheme->transport) != &carrier_udp) &&
@@ -452,13 +449,26 @@ __attribute__((cold, noinline)) static void capture_request(struct origin_side *
     }
 }
 
+/* As the carrier's send(), past the faults of a lab and a reader of messages. */
+__attribute__((cold, noinline)) static enum carrier_result send_lab(struct origin_side *side,
+                                                                    struct sending *sending)
+{
+    enum carrier_result result = side->context.faults == NULL
+                                     ? carrier_of_sending(sending)->send(side, sending)
+                                     : faulty_send(side, sending);
+    if (result == CARRIER_SENT && sending->relay == NULL && side->context.capture != NULL) {
+        capture_request(side, sending);
+    }
+    return result;
+}
+
 /* @return false where nothing can be sent to its origin server now. */
 static bool send_one(struct origin_side *side, struct sending *sending)
 {
     struct origin *origin = sending->origin;
-    enum carrier_result result = side->context.faults == NULL
+    enum carrier_result result = side->context.lab == 0
                                      ? carrier_of_sending(sending)->send(side, sending)
-                                     : faulty_send(side, sending);
+                                     : send_lab(side, sending);
     if (result == CARRIER_WAITS) {
         return false;
     }
@@ -466,9 +476,6 @@ static bool send_one(struct origin_side *side, struct sending *sending)
     origin_queue_remove(side, sending);
     sending->stage = SENDING_OUT;
     bool is_passed_on = sending->relay != NULL; /* it is counted where it is sent */
-    if (result == CARRIER_SENT && !is_passed_on && side->context.capture != NULL) {
-        capture_request(side, sending);
-    }
     if (result == CARRIER_SENT) {
         sending->sent_ms = context_now_ms(&side->context);
         sending->sent_us = context_now_us(&side->context);

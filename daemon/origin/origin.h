@@ -347,9 +347,9 @@ void sending_failed(struct origin_side *side, struct sending *sending, enum reas
 /** Its time is over: on_timeout. May free it. */
 void sending_timed_out(struct origin_side *side, struct sending *sending);
 
-/** Something has happened to it, for the trace: on_event, if there is one. */
-void sending_event(struct origin_side *side, struct sending *sending, enum event_kind kind,
-                   uint32_t number);
+/** What sending_event() does while a trace runs: on_event. Cannot fail. */
+void sending_note(struct origin_side *side, struct sending *sending, enum event_kind kind,
+                  uint32_t number);
 
 /** Something came from a silent origin server: what waits for it may be sent. */
 void origin_on_heard(struct origin_side *side, struct origin *origin);

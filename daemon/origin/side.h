@@ -52,4 +52,13 @@ static inline uint64_t key_of_device(enum key_kind kind, const struct origin *or
     return key_make(kind, origin->slot | UINT32_C(1) << 22, device->lines, mid);
 }
 
+/** Something has happened to @p sending; nothing is done while no trace runs. Cannot fail. */
+static inline void sending_event(struct origin_side *side, struct sending *sending,
+                                 enum event_kind kind, uint32_t number)
+{
+    if (side->context.trace) {
+        sending_note(side, sending, kind, number);
+    }
+}
+
 #endif
