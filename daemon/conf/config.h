@@ -284,6 +284,16 @@ void config_errors_print(const struct config_errors *errors, const char *prefix,
 const struct scheme *config_scheme_by_number(const struct config *config, uint64_t number);
 
 /**
+ * Whether a key of @p fault can have no effect with this configuration, since no listener, or no
+ * target of it, has a transport that the key is for. Borrows both; the fault may be of another
+ * configuration.
+ *
+ * @param ret_why which key, and why, in words, cut to @p capacity bytes; written where true.
+ */
+bool config_fault_is_idle(const struct config *config, const struct config_fault *fault,
+                          char *ret_why, size_t capacity);
+
+/**
  * The configuration that a reload can use: @p fresh with every START key put back to what @p
  * running has.
  *

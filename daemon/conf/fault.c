@@ -4,8 +4,9 @@
 
 #include "coap/message.h"
 #include "conf/value.h"
-#include "policy/ranges.h"
+#include "policy/pattern.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static void fault_error(struct loader *loader, const struct named_draft *draft, const char *key,
@@ -76,4 +77,78 @@ void loader_check_faults(struct loader *loader)
     for (size_t i = 0; i < drafts->count && !loader->no_memory; i++) {
         check_fault(loader, &drafts->items[i]);
     }
+}
+
+/* --- keys without effect -------------------------------------------------- */
+
+#define BIT(transport) (UINT32_C(1) << (transport))
+#define ALL_TRANSPORTS (BIT(TRANSPORT_COUNT) - 1)
+
+static uint32_t transport_of_scheme(const struct config *config, uint32_t number)
+{
+    const struct scheme *scheme = config_scheme_by_number(config, number);
+    return scheme != NULL ? BIT(scheme->transport) : ALL_TRANSPORTS;
+}
+
+/* What requests to the targets of @p fault may be sent over: rather too much than too little. */
+static uint32_t transports_to_targets(const struct config *config, const struct config_fault *fault)
+{
+    uint32_t found = 0;
+    for (size_t i = 0; i < fault->pattern_count; i++) {
+        uint32_t scheme = fault->patterns[i].scheme;
+        found |=
+            scheme == PATTERN_SCHEME_ANY ? ALL_TRANSPORTS : transport_of_scheme(config, scheme);
+    }
+    for (size_t i = 0; i < config->route_count; i++) {
+        const struct config_route *route = &config->routes[i];
+        if (route->kind == ROUTE_KIND_PARENT) {
+            found |= transport_of_scheme(config, route->parent.scheme_number);
+        }
+    }
+    for (size_t i = 0; i < config->upstream_count; i++) { /* OSCORE is a session over UDP */
+        found |= config->upstreams[i].oscore[0] != '\0' ? BIT(TRANSPORT_DTLS) : 0;
+    }
+    return config->devices_zone[0] != '\0' ? ALL_TRANSPORTS : found;
+}
+
+static uint32_t transports_of_listeners(const struct config *config)
+{
+    uint32_t found = 0;
+    for (size_t i = 0; i < config->listener_count; i++) {
+        found |= BIT(config->listeners[i].transport);
+    }
+    return found;
+}
+
+bool config_fault_is_idle(const struct config *config, const struct config_fault *fault,
+                          char *ret_why, size_t capacity)
+{
+    const struct {
+        const char *key;
+        uint32_t chance;
+    } of_messages[] = {{"loss", fault->loss},
+                       {"duplicate", fault->duplicate},
+                       {"reorder", fault->reorder},
+                       {"corrupt", fault->corrupt},
+                       {"truncate", fault->truncate}};
+    bool is_of_targets = fault->pattern_count > 0;
+    uint32_t found =
+        is_of_targets ? transports_to_targets(config, fault) : transports_of_listeners(config);
+    uint32_t messages = BIT(TRANSPORT_UDP) | (is_of_targets ? 0 : BIT(TRANSPORT_DTLS));
+
+    for (size_t i = 0; i < sizeof(of_messages) / sizeof(of_messages[0]); i++) {
+        if (of_messages[i].chance > 0 && (found & messages) == 0) {
+            (void)snprintf(ret_why, capacity, "%s can do nothing: %s", of_messages[i].key,
+                           is_of_targets ? "no target of this fault is asked over UDP"
+                                         : "no listener has UDP or DTLS");
+            return true;
+        }
+    }
+    if (fault->close > 0 && (found & ~messages) == 0) {
+        (void)snprintf(ret_why, capacity, "close can do nothing: %s",
+                       is_of_targets ? "the targets of this fault are asked over UDP alone"
+                                     : "no listener has connections");
+        return true;
+    }
+    return false;
 }

@@ -44,12 +44,14 @@ inspect_fn inspect_fault;
 struct config;
 
 /**
- * A fault as criproxyctl names it: "NAME" and "KEY=VALUE"s, separated by FAULT_PART.
+ * A fault as criproxyctl names it: "NAME" and "KEY=VALUE"s, separated by FAULT_PART. A key without
+ * effect under the configuration @p running, borrowed for the call, is an error.
  *
  * @param ret_error the first error, of @p capacity bytes.
  * @return the configuration that has it as its only one; free with config_free(). NULL: an error.
  */
-struct config *fault_config_load(const char *text, char *ret_error, size_t capacity);
+struct config *fault_config_load(const struct config *running, const char *text, char *ret_error,
+                                 size_t capacity);
 
 /* How the identity of a client begins that is to be closed: as in identity=psk:alice. */
 #define CLOSE_IDENTITY "identity="

@@ -37,7 +37,8 @@ static size_t make_sets(const char *text, char sets[PARTS_MAX][PART_MAX])
     return *at == '\0' ? count : 0;
 }
 
-struct config *fault_config_load(const char *text, char *ret_error, size_t capacity)
+struct config *fault_config_load(const struct config *running, const char *text, char *ret_error,
+                                 size_t capacity)
 {
     char sets[PARTS_MAX][PART_MAX];
     const char *texts[PARTS_MAX];
@@ -60,6 +61,9 @@ struct config *fault_config_load(const char *text, char *ret_error, size_t capac
                        failed == -ENOMEM  ? "out of memory"
                        : errors.count > 0 ? errors.text[0]
                                           : "expected add NAME KEY=VALUE...");
+    } else if (config_fault_is_idle(running, &config->faults[0], ret_error, capacity)) {
+        config_free(config);
+        config = NULL;
     }
     return config;
 }
@@ -68,7 +72,8 @@ struct config *fault_config_load(const char *text, char *ret_error, size_t capac
 static const char *fault_add(struct engine *engine, const char *text,
                              char error[CONFIG_ERROR_TEXT_MAX])
 {
-    struct config *config = fault_config_load(text, error, CONFIG_ERROR_TEXT_MAX);
+    struct config *config =
+        fault_config_load(engine->context.config, text, error, CONFIG_ERROR_TEXT_MAX);
 
     if (config == NULL) {
         return error;

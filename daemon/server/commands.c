@@ -573,8 +573,8 @@ static bool join_parts(const struct control_request *request, char *text, size_t
 static bool is_fault(struct control_client *client, const char *parts)
 {
     char error[CONFIG_ERROR_TEXT_MAX];
-    struct config *config = fault_config_load(parts, error, sizeof(error));
-
+    struct config *config =
+        fault_config_load(server_config(client->server), parts, error, sizeof(error));
     if (config == NULL) {
         control_end(client, error);
         return false;

@@ -349,6 +349,13 @@ static void warn_of_config(const struct config *config)
     if (config->lab_enabled) {
         log_event(LOG_WARNING, "lab_enabled", "faults=%zu key=lab.enabled", config->fault_count);
     }
+    for (size_t i = 0; i < config->fault_count; i++) {
+        char why[128];
+        if (config_fault_is_idle(config, &config->faults[i], why, sizeof(why))) {
+            log_event(LOG_WARNING, "fault_without_effect", "fault=%s why=\"%s\"",
+                      config->faults[i].name, why);
+        }
+    }
 }
 
 bool server_check_credentials(struct config *config)

@@ -156,11 +156,16 @@ def test_no_fault_without_a_lab(start_proxy, path):
 
 def test_the_log_says_loudly_that_it_is_a_lab(lab, path):
     """Control, faults: a warning at the start, and what is wrong with a fault in words."""
-    proxy = lab("--set", "fault f.client=any", "--set", "fault g.target=coap://h")
+    proxy = lab("--set", "fault f.client=any", "--set", "fault g.target=coap://h",
+                "--set", "fault g.close=0.1")
+    assert re.search(r'^fault_without_effect level=warning fault=g why="close can do nothing: '
+                     r'the targets of this fault are asked over UDP alone"$', proxy.text, re.M)
     assert re.search(r"^lab_enabled level=warning faults=2 key=lab.enabled$", proxy.text, re.M), proxy.text
     for words, error in ((("f", "client=any"), "the configuration has a fault of that name"),
                          (("h", "loss=0.5"), "this or client is needed"),
                          (("h", "client=any", "loss=2"), "from 0 to 1"),
+                         (("h", "client=any", "close=1"), "close can do nothing: no listener has connections"),
+                         (("h", "target=http://h", "loss=1"), "loss can do nothing: no target"),
                          (("h", "client=any", "lose=1"), "loss"),
                          (("h", "client=any", "loss"), "expected add NAME KEY=VALUE"),
                          (("h",), "expected add NAME KEY=VALUE")):

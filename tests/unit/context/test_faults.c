@@ -238,6 +238,55 @@ static void test_fault_needs_lab_and_a_side(void **state)
     }
 }
 
+static void test_keys_without_effect_are_told(void **state)
+{
+#define DATAGRAMS "listen.uri=coap://127.0.0.1"
+#define STREAMS "listen.uri=coap+tcp://127.0.0.1"
+#define TO(target) "fault f.target=" target
+    static const struct {
+        const char *sets[5];
+        const char *why; /* NULL: it may have an effect */
+    } rows[] = {
+        {{"fault f.client=any", "fault f.loss=0.1", DATAGRAMS}, NULL},
+        {{"fault f.client=any", "fault f.loss=0.1", STREAMS}, "no listener has UDP or DTLS"},
+        {{"fault f.client=any", "fault f.truncate=1", STREAMS}, "truncate can do nothing"},
+        {{"fault f.client=any", "fault f.close=1", DATAGRAMS}, "no listener has connections"},
+        {{"fault f.client=any", "fault f.close=1", STREAMS}, NULL},
+        {{"fault f.client=any", "fault f.close=1", STREAMS, DATAGRAMS}, NULL},
+        {{"fault f.client=any", "fault f.delay=1s", STREAMS}, NULL},
+        {{TO("coap://h"), "fault f.reorder=1", STREAMS}, NULL},
+        {{TO("coaps://h"), "fault f.reorder=1", DATAGRAMS}, "asked over UDP"},
+        {{TO("coap+tcp://h"), "fault f.corrupt=1", "fault f.client=any", DATAGRAMS}, "over UDP"},
+        {{TO("http://h"), "fault f.duplicate=1"}, "duplicate can do nothing"},
+        {{TO("http://h"), "fault f.code=5.03", "fault f.silence=0.1", "fault f.close=0.1"}, NULL},
+        {{TO("*://h"), "fault f.loss=1", "fault f.close=1"}, NULL},
+        {{TO("coap://h"), "fault f.close=1"}, "over UDP alone"},
+        /* Parent proxies, devices and OSCORE are asked over other transports than the target's. */
+        {{TO("coaps://h"), "fault f.loss=1", "route r.target=coaps://h",
+          "route r.via=coap://192.0.2.1"},
+         NULL},
+        {{TO("coap://h"), "fault f.close=1", "route r.target=coap://h",
+          "route r.via=coap+tcp://192.0.2.1"},
+         NULL},
+        {{TO("coap://h"), "fault f.close=1", "devices.zone=devices.example"}, NULL},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const char *sets[6] = {"lab.enabled=yes"};
+        char why[128] = "";
+        size_t count = 1;
+        for (size_t n = 0; n < 5 && rows[i].sets[n] != NULL; n++) {
+            sets[count++] = rows[i].sets[n];
+        }
+        struct config *config = load(sets, count);
+        bool is_idle = config_fault_is_idle(config, &config->faults[0], why, sizeof(why));
+        if (is_idle != (rows[i].why != NULL) || (is_idle && strstr(why, rows[i].why) == NULL)) {
+            fail_msg("%s %s: \"%s\"", rows[i].sets[0], rows[i].sets[1], why);
+        }
+        config_free(config);
+    }
+}
+
 static void test_added_faults_come_behind_and_go(void **state)
 {
     struct context *context = lab("fault f.loss=0.5", "fault f.seed=1");
@@ -258,6 +307,32 @@ static void test_added_faults_come_behind_and_go(void **state)
     context->config = load(NULL, 0);
     faults_configure(context);
     config_free(old);
+    assert_null(context->faults);
+    end(context);
+}
+
+static void test_what_waits_for_a_cleared_fault_comes_and_nothing_stays(void **state)
+{
+    struct context *context = lab("fault f.loss=0.5", "fault f.seed=1");
+    const char *const sets[] = {"lab.enabled=yes", "fault g.client=any"};
+    struct config *old = (struct config *)(uintptr_t)context->config;
+    unsigned count = 0;
+    const struct fault_parcel parcel = {
+        .owner = &count, .deliver = count_delivery, .data = (const uint8_t *)"abcd", .len = 4};
+    const struct fault_plan plan = {.copies = 1, .len = 4, .delay_ms = {50}};
+    (void)state;
+    context->config = load(sets, 1);
+    faults_configure(context);
+    config_free(old);
+    assert_int_equal(context->lab, 0);
+    assert_int_equal(faults_add(context, load(sets, 2)), 0);
+    assert_int_equal(context->lab, LAB_FAULTS);
+    assert_true(fault_carry(context, &plan, &parcel));
+    assert_int_equal(faults_clear(context, "g"), 1);
+    assert_int_equal(context->lab, LAB_FAULTS);
+    timer_wheel_advance(&context->wheel, context_now_ms(context) + 50);
+    assert_int_equal(count, 1);
+    assert_int_equal(context->lab, 0);
     assert_null(context->faults);
     end(context);
 }
@@ -289,7 +364,9 @@ int main(void)
         cmocka_unit_test(test_same_seed_gives_the_same_faults_and_each_way_its_own),
         cmocka_unit_test(test_chances_that_are_none_are_refused),
         cmocka_unit_test(test_fault_needs_lab_and_a_side),
+        cmocka_unit_test(test_keys_without_effect_are_told),
         cmocka_unit_test(test_added_faults_come_behind_and_go),
+        cmocka_unit_test(test_what_waits_for_a_cleared_fault_comes_and_nothing_stays),
         cmocka_unit_test(test_plan_without_copies_delivers_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
