@@ -65,7 +65,11 @@ class Browser:
 
     def screenshot(self, path, whole=False):
         """Of what is to be seen, or of the whole page, as PNG."""
-        shot = self.devtools("Page.captureScreenshot", captureBeyondViewport=whole)
+        clip = {}
+        if whole:  # it is drawn without a scrollbar, but cut as if there were one, unless it is said
+            width, height = self.run("return [innerWidth, document.documentElement.scrollHeight]")
+            clip = {"clip": {"x": 0, "y": 0, "width": width, "height": height, "scale": 1}}
+        shot = self.devtools("Page.captureScreenshot", captureBeyondViewport=whole, **clip)
         with open(path, "wb") as file:
             file.write(base64.b64decode(shot["data"]))
 

@@ -6,13 +6,15 @@ import json
 import os
 import re
 import shutil
+import subprocess
 
 import pytest
 
 from admin_wire import http, http_place
 from browser import Browser
 from coap_wire import PATIENCE_S, Origin
-from processes import ROOT, wait_until
+from ports import free_port
+from processes import ROOT, program, wait_until
 from target import Target
 
 FOLDER = os.path.join(ROOT, "daemon", "server", "page")
@@ -192,6 +194,44 @@ def test_what_a_person_sees(start_proxy, browser):
         assert browser.complaints() == []
         proxy.stop_cleanly()
         seen.wait(lambda: seen.text("about").startswith("No answer from the proxy since "))
+
+
+@needs_browser
+@pytest.mark.skipif("PAGE_PICTURES" not in os.environ, reason="PAGE_PICTURES is not set")
+def test_the_picture_of_the_guide(start_proxy, browser):
+    """Issue 19, guide: its lab-page.png, 80 seconds with 300 requests a second, and for some of them
+    200 more, which no origin server answers."""
+    coapbench = program("coapbench")
+    servers = [subprocess.Popen([coapbench, "origin", "--delay", "4ms", "--jitter", "16ms"],
+                                stdout=subprocess.PIPE, text=True)]
+    try:
+        origin = re.search(r"127\.0\.0\.1:\d+", servers[0].stdout.readline())[0]
+        proxy = start_proxy(*PAGE, "--set", "cache.max-bytes=0", "--set", "policy.ports=any",
+                            "--set", "route lab.target=coap://127.0.0.1", "--set",
+                            "route lab.via=direct", "--set", "proxy.workers=2", listen=("127.0.0.1",))
+
+        def load(target, rate, seconds):
+            servers.append(subprocess.Popen(
+                [coapbench, "load", "--proxy", "%s:%d" % proxy.address(), "--target", target, "--rate",
+                 str(rate), "--time", "%ds" % seconds, "--warmup", "0s", "--clients", "16"],
+                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+
+        def has(count):
+            return lambda: int((seen.row("reasons", "answered") or ["0"] * 4)[3].replace(",", "")) >= count
+
+        seen = Seen(browser, proxy)
+        load(origin, 300, 100)
+        wait_until(has(300 * 40), patience_s=120)
+        load("127.0.0.1:%d" % free_port(), 200, 12)
+        wait_until(has(300 * 80), patience_s=120)
+        browser.resize(1280, 800)
+        seen.wait(lambda: browser.run("const svg = document.getElementById('chart-ends');"
+                                      "return svg.viewBox.baseVal.width === svg.clientWidth"))
+        browser.screenshot(os.path.join(os.environ["PAGE_PICTURES"], "lab-page.png"))
+    finally:
+        for server in servers:
+            server.kill()
+            server.wait()
 
 
 @needs_browser
