@@ -18,10 +18,12 @@
 #include <event2/bufferevent.h>
 #include <event2/event.h>
 #include <event2/http.h>
+#include <event2/keyvalq_struct.h>
 #include <event2/listener.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -327,6 +329,22 @@ static void begin_anew(struct http_server *server, struct evhttp_request *reques
     }
 }
 
+/* The field Host; NULL where there are several, of which none counts (RFC 9112 section 3.2). */
+static const char *only_host(const struct evkeyvalq *fields)
+{
+    const char *found = NULL;
+    for (const struct evkeyval *field = fields->tqh_first; field != NULL;
+         field = field->next.tqe_next) {
+        if (strcasecmp(field->key, "Host") == 0) {
+            if (found != NULL) {
+                return NULL;
+            }
+            found = field->value;
+        }
+    }
+    return found;
+}
+
 static void http_on_request(struct evhttp_request *request, void *context)
 {
     struct http_server *server = context;
@@ -337,7 +355,7 @@ static void http_on_request(struct evhttp_request *request, void *context)
     const struct http_request asked = {.method = method_of(request),
                                        .path = path == NULL ? "" : path,
                                        .query = query == NULL ? "" : query,
-                                       .host = evhttp_find_header(fields, "Host"),
+                                       .host = only_host(fields),
                                        .origin = evhttp_find_header(fields, "Origin"),
                                        .fetch_site = evhttp_find_header(fields, "Sec-Fetch-Site"),
                                        .fetch_mode = evhttp_find_header(fields, "Sec-Fetch-Mode"),

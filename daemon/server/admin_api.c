@@ -28,10 +28,12 @@ struct api_client {
 
 /* ---- whose requests are answered ---- */
 
-/* "h", "h:80": without the port. */
+/* "h", "h:80": without the port. 0: what is behind the name is none. */
 static size_t host_name_len(const char *host)
 {
-    return strcspn(host, ":");
+    size_t len = strcspn(host, ":");
+    const char *port = host + len + (host[len] != '\0');
+    return port[strspn(port, "0123456789")] == '\0' ? len : 0;
 }
 
 bool admin_is_own_host(const struct config *config, const char *host)

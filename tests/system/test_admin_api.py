@@ -112,7 +112,9 @@ def test_hosts(start_proxy):
         for path in ("/", "/api/status"):
             assert http(place, path, host=host)[0] == 200, host
     for host in ("evil.example", "evil.example:9683", "localhost.evil.example", "lab.example.evil",
-                 "xlab.example", "", "127.0.0.1.nip.example", "127.0.0.1:x", "lab.example@evil"):
+                 "xlab.example", "", "127.0.0.1.nip.example", "127.0.0.1:x", "lab.example@evil",
+                 "localhost:80:80", "localhost:80x", "lab.example:evil",
+                 "localhost\r\nHost: evil.example", "evil.example\r\nHost: localhost"):
         for path in ("/", "/page.js", "/api/status", "/api/trace"):
             assert http(place, path, host=host)[0] in (400, 421), host
         for path in ("/metrics", "/healthz", "/readyz"):
