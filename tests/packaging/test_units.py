@@ -150,6 +150,19 @@ def test_recordings_may_be_read_where_the_documents_have_them():
     assert not any(re.fullmatch(rule, "/srv/lab/x.recording") for rule in allowed)
 
 
+def test_the_profile_has_the_directories_of_the_service():
+    """Issue 8: what systemd makes for the daemon to write in, the profile lets it write in; files of
+    OSCORE's sequence numbers are locked, too."""
+    service = parse("criproxyd.service")["Service"]
+    with open(os.path.join(STAGE, "etc/apparmor.d/usr.sbin.criproxyd"), encoding="utf-8") as file:
+        rules = re.findall(r"^  owner (/\S+) (\w+),$", file.read(), re.MULTILINE)
+    for key, base, rights in (("RuntimeDirectory", "/run", "w"), ("LogsDirectory", "/var/log", "w"),
+                              ("StateDirectory", "/var/lib", "rwk")):
+        below = "%s/%s/" % (base, service[key])
+        assert any(path.startswith(below + "*") and set(rights) <= set(given)
+                   for path, given in rules), below
+
+
 @pytest.mark.skipif(shutil.which("apparmor_parser") is None, reason="no apparmor_parser here")
 def test_apparmor_profile_parses():
     """Issue 8: the profile, with what it includes; and without a brace it does not."""
