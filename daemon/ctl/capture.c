@@ -6,6 +6,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -309,6 +310,18 @@ static bool name_file(struct capture_file *file)
     return len >= 0 && (size_t)len < sizeof(file->name);
 }
 
+/* A file for its owner alone: what was encrypted stands in it. NULL with errno. */
+static FILE *create_private(const char *name)
+{
+    int fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    FILE *out = fd < 0 ? NULL : fdopen(fd, "wb");
+
+    if (out == NULL && fd >= 0) {
+        (void)close(fd);
+    }
+    return out;
+}
+
 static bool file_open(struct capture_file *file)
 {
     struct timespec real, monotonic;
@@ -317,7 +330,7 @@ static bool file_open(struct capture_file *file)
     if (!name_file(file)) {
         return complain(file);
     }
-    file->out = strcmp(file->name, "-") == 0 ? stdout : fopen(file->name, "wbe");
+    file->out = strcmp(file->name, "-") == 0 ? stdout : create_private(file->name);
     if (file->out == NULL) {
         return complain(file);
     }

@@ -232,7 +232,7 @@ def test_filters(start, path, tmp_path):
 
 def test_limits_and_ends(start, path, tmp_path):
     """Control, capture: a size, a time, a file that cannot be written, a proxy that stops; the file
-    is whole."""
+    is whole, and for its owner alone."""
     proxy = start()
     small = tmp_path / "small"
     with subprocess.Popen(command(path, "--size", "2000", str(small)),
@@ -245,6 +245,7 @@ def test_limits_and_ends(start, path, tmp_path):
         wait_until(is_over)
         assert process.returncode == 0
     assert 2000 <= small.stat().st_size < 4000 and packets(small)
+    assert small.stat().st_mode & 0o077 == 0, "for its owner alone"
     timed = subprocess.run(command(path, "--time", "1", str(tmp_path / "timed")), check=False,
                            stdin=subprocess.DEVNULL, timeout=PATIENCE_S)
     assert timed.returncode == 0 and not packets(tmp_path / "timed")
