@@ -337,6 +337,32 @@ static void test_everything_is_pinned(void **state)
     cache_store_clear(&store);
 }
 
+/* What no longer fits, the room that it is put together in or a record, is lost. */
+static void test_a_refresh_that_does_not_fit_ends_it(void **state)
+{
+    enum { RECORD_MAX = 1000 };
+    struct cache_store store;
+    uint8_t scratch[64];
+    const uint8_t update[] = {0x41, 1, 0xe1, 0x06, 0xef, 7};
+    const struct bytes news = {update, sizeof(update)};
+    (void)state;
+    assert_int_equal(cache_store_init(&store, BUDGET, RECORD_MAX, 1), 0);
+    struct cache_entry *entry = put(&store, 1, 0, 1, 50);
+    assert_false(cache_store_refresh(&store, entry, news, 9, scratch, 3));
+    assert_null(find(&store, 1));
+    size_t len = RECORD_MAX;
+    do {
+        entry = put(&store, 1, 0, 1, --len);
+    } while (entry == NULL);
+    assert_false(cache_store_refresh(&store, entry, news, 9, scratch, sizeof(scratch)));
+    assert_null(find(&store, 1));
+    entry = put(&store, 1, 0, 1, len - 4); /* with room for the option */
+    assert_true(cache_store_refresh(&store, entry, news, 9, scratch, sizeof(scratch)));
+    check_entry(&store, find(&store, 1), 1);
+    assert_int_equal(cache_store_count(&store), 1);
+    cache_store_clear(&store);
+}
+
 /* CACHE-29: a block of another body ends the others; one of a target's variants too many. */
 static void test_blocks_and_variants(void **state)
 {
@@ -389,6 +415,7 @@ int main(void)
         cmocka_unit_test(test_no_variants_without_etag),
         cmocka_unit_test(test_pins),
         cmocka_unit_test(test_everything_is_pinned),
+        cmocka_unit_test(test_a_refresh_that_does_not_fit_ends_it),
         cmocka_unit_test(test_blocks_and_variants),
         cmocka_unit_test(test_flush),
     };
