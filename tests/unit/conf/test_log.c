@@ -162,6 +162,10 @@ static void test_json_has_the_same_fields(void **state)
               escape_value(value, sizeof(value), "a \"b\"\\\n\xff", 8));
     assert_string_equal(json_written(), ",\"level\":\"error\",\"event\":\"test_json\","
                                         "\"v\":\"a \\\"b\\\"\\\\\\u000a\\u00ff\",\"w\":1}\n");
+    log_event(LOG_INFO, "test_json", "v=%s w=%s", escape_value(value, 32, "end\"", 4),
+              escape_value(value + 32, 32, "a\\", 2));
+    assert_string_equal(json_written(), ",\"level\":\"info\",\"event\":\"test_json\","
+                                        "\"v\":\"end\\\"\",\"w\":\"a\\\\\"}\n");
     log_event(LOG_INFO, "test_json", "most=%s more=%s", "18446744073709551615",
               "184467440737095516150"); /* 2^64 - 1; what no reader's integer holds is a string */
     assert_string_equal(json_written(), ",\"level\":\"info\",\"event\":\"test_json\","

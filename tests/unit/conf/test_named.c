@@ -377,6 +377,26 @@ static void test_number_of_sections_is_bounded(void **state)
     free(text);
 }
 
+/* It goes to workers as bytes; without it what replicas tell each other is not sealed. */
+static void test_the_secret_of_a_cluster_is_that_of_its_file(void **state)
+{
+    static const char secret[] = "0123456789abcdef0123456789abcdef";
+    char name[] = "/tmp/criproxy-secret-XXXXXX", text[128];
+    int fd = mkstemp(name);
+
+    (void)state;
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, secret, sizeof(secret) - 1), sizeof(secret) - 1);
+    assert_int_equal(close(fd), 0);
+    snprintf(text, sizeof(text), "[cluster]\nsecret-file = %s\n", name);
+    struct config *config = load_good(text, NULL, 0);
+    assert_int_equal(config->cluster_secret_len, sizeof(secret) - 1);
+    assert_non_null(config->cluster_secret);
+    assert_memory_equal(config->cluster_secret, secret, sizeof(secret) - 1);
+    config_free(config);
+    assert_int_equal(unlink(name), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -389,6 +409,7 @@ int main(void)
         cmocka_unit_test(test_a_section_is_told_what_is_near),
         cmocka_unit_test(test_hostile_attributes_of_a_path_are_refused),
         cmocka_unit_test(test_number_of_sections_is_bounded),
+        cmocka_unit_test(test_the_secret_of_a_cluster_is_that_of_its_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -71,6 +71,11 @@ static void test_what_is_no_mapping_is_refused(void **state)
         {"{+s}/{+hp}{+p}{+qq}", "/hc/coap//x", 400},
         {"{+s}/{+hp}{+p}{+qq}", "/hc/coap", 400},
         {"{+s}/{+hp}{+p}{+qq}", "/hc/co:ap/h/x", 400},
+        {"?hp={+hp}&p={+p}", "/hc/?hp=h&p=x", 400}, /* a path begins with its slash */
+        {"?hp={+hp}&p={+p}", "/hc/?hp=h&p=xy", 400},
+        {"?hp={+hp}&p={+p}", "/hc/?hp=&p=/x", 400},
+        {"?hp={+hp}&qq={+qq}", "/hc/?hp=h&qq=y", 400},
+        {"?hp={+hp}&qq={+qq}", "/hc/?hp=h&qq=yz", 400},
         {"{cri}", "/hc/****", 400},
         {"{cri}", "/hc/", 400},
         {"{cri}", "/hc/A", 400},

@@ -5,6 +5,7 @@
 #include "coap/media.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 static struct bytes bytes_of(const char *text)
 {
@@ -106,6 +107,41 @@ static void test_a_media_type_has_several_spellings(void **state)
     }
 }
 
+/* A field is a slice of what came: what stands behind it is not looked at. */
+static void test_nothing_is_read_behind_a_media_type(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *type;
+        uint32_t number;
+    } rows[] = {
+        {"application/json", 50},
+        {"application/json ", 50},
+        {"application/json;", 50},
+        {"application/cose; cose-type=cose-mac", 97},
+        {"application/cose; cose-type=\"cose-mac\"", 97},
+        {"application/cose; cose-type=\"cose-mac", MEDIA_NONE},
+        {"application/cose; cose-type=", MEDIA_NONE},
+        {"application/cose; cose-type", MEDIA_NONE},
+        {"application/", MEDIA_NONE},
+        {"application", MEDIA_NONE},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        size_t len = strlen(rows[i].type);
+        uint8_t *exact = malloc(len); /* the address sanitizer sees a byte too many */
+        assert_non_null(exact);
+        memcpy(exact, rows[i].type, len);
+        assert_int_equal(media_find(NULL, (struct bytes){exact, len}, bytes_of("")),
+                         rows[i].number);
+        free(exact);
+        char longer[128];
+        snprintf(longer, sizeof(longer), "%sx", rows[i].type);
+        assert_int_equal(
+            media_find(NULL, (struct bytes){(const uint8_t *)longer, len}, bytes_of("")),
+            rows[i].number);
+    }
+}
+
 /* RFC 8075 section 6.3, table 1, from top to bottom, and the examples of its appendix A. */
 static void test_loose_mapping_goes_by_table_1(void **state)
 {
@@ -196,6 +232,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_numbers_are_those_of_two_sources),
         cmocka_unit_test(test_a_media_type_has_several_spellings),
+        cmocka_unit_test(test_nothing_is_read_behind_a_media_type),
         cmocka_unit_test(test_loose_mapping_goes_by_table_1),
         cmocka_unit_test(test_coap_payload_names_a_number),
         cmocka_unit_test(test_text_is_text_json_xml_and_links),
