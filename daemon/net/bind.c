@@ -47,13 +47,21 @@ int bind_socket(enum bind_type type, const struct address *address, bool reuse_p
     if (fd < 0) {
         return -errno;
     }
-    int err = prepare(fd, address, reuse_port);
+    /*
+     * Of the ports of UDP the kernel also chooses one that sockets with SO_REUSEPORT of another
+     * process of this user have, and each would get some of the clients.
+     */
+    bool is_shared_later = reuse_port && !is_stream && address->port == 0;
+    int err = prepare(fd, address, reuse_port && !is_shared_later);
     if (err == 0 && is_stream) {
         /* Connections of the process before may linger on the port: they are no reason to fail. */
         err = set_one(fd, SOL_SOCKET, SO_REUSEADDR);
     }
     if (err == 0 && bind(fd, &name.any, name_len) != 0) {
         err = -errno;
+    }
+    if (err == 0 && is_shared_later) {
+        err = set_one(fd, SOL_SOCKET, SO_REUSEPORT);
     }
     if (err == 0 && is_stream && listen(fd, BACKLOG) != 0) {
         err = -errno;

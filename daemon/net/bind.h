@@ -17,7 +17,7 @@ enum bind_type {
 };
 
 /**
- * A socket bound to @p address, port 0 for one that the kernel chooses.
+ * A socket bound to @p address, port 0 for one that the kernel chooses and no other socket has.
  *
  * @param type BIND_DATAGRAM for UDP, or BIND_STREAM for TCP: it listens then.
  * @param reuse_port SO_REUSEPORT: several of our sockets share the address.

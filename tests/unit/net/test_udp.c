@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "net_fixture.h"
 
+#include "net/bind.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -557,6 +559,37 @@ static void test_two_sockets_share_a_port_and_its_clients(void **state)
     close_socket();
 }
 
+#define SHARED_PORTS 900u /* of 28,000: without the rule about ten meet */
+
+static int compare_ports(const void *a, const void *b)
+{
+    return (int)*(const uint16_t *)a - (int)*(const uint16_t *)b;
+}
+
+/* Though the kernel would give sockets that share one a port that others have. */
+static void test_a_port_to_be_shared_is_of_one_listener(void **state)
+{
+    const struct address wanted = fixture_address("127.0.0.9:0");
+    int fds[SHARED_PORTS];
+    uint16_t ports[SHARED_PORTS];
+    (void)state;
+
+    for (unsigned i = 0; i < SHARED_PORTS; i++) {
+        struct address bound;
+        fds[i] = bind_socket(BIND_DATAGRAM, &wanted, true);
+        assert_true(fds[i] >= 0);
+        assert_int_equal(bind_address_of(fds[i], &bound), 0);
+        ports[i] = bound.port;
+    }
+    for (unsigned i = 0; i < SHARED_PORTS; i++) {
+        close(fds[i]);
+    }
+    qsort(ports, SHARED_PORTS, sizeof ports[0], compare_ports);
+    for (unsigned i = 1; i < SHARED_PORTS; i++) {
+        assert_true(ports[i - 1] < ports[i]);
+    }
+}
+
 /* Of the shared port: what begins with 25 goes by its second byte, whoever sends it. */
 static void test_a_byte_says_which_socket_gets_it(void **state)
 {
@@ -680,6 +713,7 @@ int main(void)
         cmocka_unit_test(test_datagrams_the_kernel_dropped_are_counted),
         cmocka_unit_test(test_buffers_are_told),
         cmocka_unit_test(test_two_sockets_share_a_port_and_its_clients),
+        cmocka_unit_test(test_a_port_to_be_shared_is_of_one_listener),
         cmocka_unit_test(test_a_byte_says_which_socket_gets_it),
         cmocka_unit_test(test_port_that_is_taken_is_an_error),
         cmocka_unit_test(test_inherited_socket_serves_and_others_are_refused),
