@@ -80,8 +80,8 @@ def test_a_repeated_non_is_dropped(client, origin):
 
 
 def test_a_client_that_has_used_up_its_message_ids(client, origin, monkeypatch):
-    """RFC 7252 section 4.4, of the client of these tests: no id means two of its requests, however
-    many were sent meanwhile, so an answer is never that to an earlier one."""
+    """MSG-15, of the client of these tests (RFC 7252 section 4.4): no id means two of its requests,
+    however many were sent meanwhile, so an answer is never that to an earlier one."""
     for count, name in ((1, "first"), (2, "second")):
         monkeypatch.setattr(Client, "_mids", itertools.count(0x100000 * count + 7))
         origin.handler = lambda request: Message(code=code(2, 5), payload=name.encode())
