@@ -532,9 +532,33 @@ static void on_queue_time(void *context, struct timer *timer, uint64_t now_ms)
 {
     struct origin_side *side = context;
     struct sending *sending = HASH_ENTRY(timer, struct sending, timer);
+    bool was_away = is_away(side, sending);
+    if (was_away && sending->origin->queue_count == 1) {
+        /* Nothing else waits: a client that has asked in vain is behind no other one. */
+        sending->origin->queue_round = sending->queued.round + 1;
+    }
     sending_failed(side, sending,
-                   is_away(side, sending) ? REASON_device_gone : reason_of_waiting(sending, now_ms),
-                   NULL);
+                   was_away ? REASON_device_gone : reason_of_waiting(sending, now_ms), NULL);
+}
+
+/*
+ * Make room for @p sending, which is in the queue of a device that is away already: the last one
+ * there goes, of the client with most turns ahead, unless that is @p sending itself. Its owner is
+ * told by its timer, as none may end here. @return whether that is room enough.
+ */
+static bool yield_wait(struct origin_side *side, const struct sending *sending, uint64_t bytes)
+{
+    struct sending *last = HASH_ENTRY(sending->origin->queue.last, struct sending, queued.node);
+    const struct config *config = side->context.config;
+    if ((int32_t)(last->queued.round - sending->queued.round) <= 0 ||
+        sending->origin->queue_count > config->devices_wait_requests + 1 ||
+        bytes - last->waiting_bytes > config->devices_wait_bytes) {
+        return false;
+    }
+    origin_queue_remove(side, last);
+    last->reason = REASON_origin_busy;
+    timer_set(&side->context.wheel, &last->timer, context_now_ms(&side->context), on_unsent);
+    return true;
 }
 
 /* Whether there is room for one more that waits for a device; then it is charged for that. */
@@ -542,10 +566,12 @@ static bool reserve_wait(struct origin_side *side, struct sending *sending)
 {
     const struct config *config = side->context.config;
     uint64_t bytes = side->devices.waiting_bytes + sending->datagram_len;
-    if (sending->origin->queue_count > config->devices_wait_requests ||
-        bytes > config->devices_wait_bytes) {
+    bool is_full = sending->origin->queue_count > config->devices_wait_requests ||
+                   bytes > config->devices_wait_bytes;
+    if (is_full && !yield_wait(side, sending, bytes)) {
         return false;
     }
+    bytes = side->devices.waiting_bytes + sending->datagram_len;
     sending->waiting_bytes = sending->datagram_len;
     side->devices.waiting_bytes = bytes;
     device_add_waiting(side, &sending->origin->address, 1);
