@@ -541,54 +541,58 @@ static void on_queue_time(void *context, struct timer *timer, uint64_t now_ms)
                    was_away ? REASON_device_gone : reason_of_waiting(sending, now_ms), NULL);
 }
 
-/*
- * Make room for @p sending, which is in the queue of a device that is away already: the last one
- * there goes, of the client with most turns ahead, unless that is @p sending itself. Its owner is
- * told by its timer, as none may end here. @return whether that is room enough.
- */
-static bool yield_wait(struct origin_side *side, const struct sending *sending, uint64_t bytes)
+void sending_give_way(struct origin_side *side, struct sending *sending, enum reason reason)
 {
-    struct sending *last = HASH_ENTRY(sending->origin->queue.last, struct sending, queued.node);
-    const struct config *config = side->context.config;
-    if ((int32_t)(last->queued.round - sending->queued.round) <= 0 ||
-        sending->origin->queue_count > config->devices_wait_requests + 1 ||
-        bytes - last->waiting_bytes > config->devices_wait_bytes) {
-        return false;
-    }
-    origin_queue_remove(side, last);
-    last->reason = REASON_origin_busy;
-    timer_set(&side->context.wheel, &last->timer, context_now_ms(&side->context), on_unsent);
-    return true;
+    origin_queue_remove(side, sending);
+    sending->reason = reason;
+    timer_set(&side->context.wheel, &sending->timer, context_now_ms(&side->context), on_unsent);
 }
 
-/* Whether there is room for one more that waits for a device; then it is charged for that. */
+/*
+ * Whether there is room for @p sending, which is in the queue already; then it is charged for that.
+ * Where there is none, the last one goes, of the client with most turns ahead, unless that is @p
+ * sending.
+ */
 static bool reserve_wait(struct origin_side *side, struct sending *sending)
 {
     const struct config *config = side->context.config;
+    struct sending *last = HASH_ENTRY(sending->origin->queue.last, struct sending, queued.node);
+    bool is_last = (int32_t)(last->queued.round - sending->queued.round) <= 0;
     uint64_t bytes = side->devices.waiting_bytes + sending->datagram_len;
-    bool is_full = sending->origin->queue_count > config->devices_wait_requests ||
-                   bytes > config->devices_wait_bytes;
-    if (is_full && !yield_wait(side, sending, bytes)) {
+    uint64_t spare = is_last ? 0 : last->waiting_bytes;
+    if (sending->origin->queue_count > config->devices_wait_requests + (is_last ? 0 : 1) ||
+        bytes - spare > config->devices_wait_bytes) {
         return false;
     }
-    bytes = side->devices.waiting_bytes + sending->datagram_len;
+    if (sending->origin->queue_count > config->devices_wait_requests ||
+        bytes > config->devices_wait_bytes) {
+        sending_give_way(side, last, REASON_origin_busy);
+    }
     sending->waiting_bytes = sending->datagram_len;
-    side->devices.waiting_bytes = bytes;
+    side->devices.waiting_bytes += sending->datagram_len;
     device_add_waiting(side, &sending->origin->address, 1);
+    return true;
+}
+
+bool sending_await_device(struct origin_side *side, struct sending *sending)
+{
+    uint64_t until_ms = context_now_ms(&side->context) + side->context.config->devices_wait;
+    if (!reserve_wait(side, sending)) {
+        return false;
+    }
+    sending_event(side, sending, EVENT_away, sending->origin->queue_count);
+    timer_set(&side->context.wheel, &sending->timer,
+              until_ms < sending->deadline_ms ? until_ms : sending->deadline_ms, on_queue_time);
     return true;
 }
 
 static enum reason wait_for_device(struct origin_side *side, struct sending *sending)
 {
-    uint64_t until_ms = context_now_ms(&side->context) + side->context.config->devices_wait;
     probe_wait(side, sending->origin);
-    if (!reserve_wait(side, sending)) {
+    if (!sending_await_device(side, sending)) {
         sending_take_back(side, sending);
         return REASON_origin_busy;
     }
-    sending_event(side, sending, EVENT_away, sending->origin->queue_count);
-    timer_set(&side->context.wheel, &sending->timer,
-              until_ms < sending->deadline_ms ? until_ms : sending->deadline_ms, on_queue_time);
     return REASON_none;
 }
 

@@ -351,6 +351,15 @@ void sending_timed_out(struct origin_side *side, struct sending *sending);
 void sending_note(struct origin_side *side, struct sending *sending, enum event_kind kind,
                   uint32_t number);
 
+/** It is in the queue, and waits no more: its owner is told of @p reason later. */
+void sending_give_way(struct origin_side *side, struct sending *sending, enum reason reason);
+
+/**
+ * It is in the queue of a device without a session, and waits for the next one, as devices.wait
+ * says; the last one there may have to give way. @return whether there is room.
+ */
+bool sending_await_device(struct origin_side *side, struct sending *sending);
+
 /** Something came from a silent origin server: what waits for it may be sent. */
 void origin_on_heard(struct origin_side *side, struct origin *origin);
 
