@@ -307,20 +307,33 @@ static void forward_on_redirect(struct origin_side *below, struct sending *sendi
 }
 
 /*
- * Its session has ended, and another one is there, or waited for: what does the same again as once
- * (RFC 7252 section 5.1, RFC 8132) is sent over that one, and nothing twice.
+ * Its device has a session, or it may wait for one, and has its time after that; not where it would
+ * not wait, or an answer that is no longer fresh may be given in place of the device's.
+ */
+static bool expect_device(struct fetch_side *side, struct fetch *fetch)
+{
+    const struct config *config = side->context.config;
+    uint64_t until_ms = context_now_ms(&side->context) + config->devices_wait;
+    if (device_has_line(&side->origin, &fetch->candidates[fetch->candidate])) {
+        return true;
+    }
+    fetch->sending.deadline_ms = until_ms + config->proxy_request_timeout;
+    return config->devices_wait > 0 && !cached_can_help(side, fetch);
+}
+
+/*
+ * Its session has ended. Where another one is there, or waited for, what does the same again as
+ * once (RFC 7252 section 5.1, RFC 8132) is sent over that one, and nothing twice.
  */
 static bool may_go_on(const struct fetch_side *side, const struct fetch *fetch, enum reason reason)
 {
     uint8_t method = fetch->sending.datagram[1];
     bool is_repeatable =
         fetch->is_safe || method == CODE_PUT || method == CODE_DELETE || method == CODE_IPATCH;
-    const struct address *address = &fetch->candidates[fetch->candidate];
-    bool is_expected =
-        fetch->hop.is_device && device_at(&side->origin, address) != NULL &&
-        (device_has_line(&side->origin, address) || side->context.config->devices_wait > 0);
+    bool is_known = fetch->hop.is_device &&
+                    device_at(&side->origin, &fetch->candidates[fetch->candidate]) != NULL;
     bool may_repeat = !fetch->sending.is_sent || (is_repeatable && !fetch->went_on);
-    return reason == REASON_device_gone && is_expected && may_repeat &&
+    return reason == REASON_device_gone && is_known && may_repeat &&
            device_line_is_over(&side->origin, &fetch->sending) &&
            (fetch->state == FETCH_sent || fetch->state == FETCH_acknowledged);
 }
@@ -334,7 +347,7 @@ static void forward_on_failure(struct origin_side *below, struct sending *sendin
     if (had_session && fetch_lost(side, fetch)) {
         return; /* it is registered again (RFC 8323 section 7.4) */
     }
-    if (may_go_on(side, fetch, reason)) {
+    if (may_go_on(side, fetch, reason) && expect_device(side, fetch)) {
         fetch->went_on = fetch->went_on || sending->is_sent;
         trail_event(&side->context, fetch->trail, EVENT_another_session, 0);
         sending_take_back(&side->origin, sending);
@@ -630,18 +643,6 @@ static void ask_for_name(struct fetch_side *side, struct fetch *fetch)
     }
 }
 
-/*
- * It may wait for its device for so long, and has its time after that; not where it would not wait,
- * or an answer that is no longer fresh may be given in place of the device's.
- */
-static bool expect_device(struct fetch_side *side, struct fetch *fetch)
-{
-    const struct config *config = side->context.config;
-    uint64_t until_ms = context_now_ms(&side->context) + config->devices_wait;
-    fetch->sending.deadline_ms = until_ms + config->proxy_request_timeout;
-    return config->devices_wait > 0 && !cached_can_help(side, fetch);
-}
-
 /* The session that a device has opened may be another one than last time. */
 static void start_to_device(struct fetch_side *side, struct fetch *fetch)
 {
@@ -657,12 +658,12 @@ static void start_to_device(struct fetch_side *side, struct fetch *fetch)
         fetch_fail(side, fetch, reason, NULL);
         return;
     }
-    if (!device_has_line(&side->origin, &fetch->candidates[0]) && !expect_device(side, fetch)) {
+    fetch->candidate = 0;
+    if (!expect_device(side, fetch)) {
         fetch_fail(side, fetch, REASON_device_gone, NULL);
         return;
     }
     fetch->hop.scheme = hop.scheme;
-    fetch->candidate = 0;
     fetch->candidate_count = 1;
     if (fetch->sending.origin != NULL) {
         try_again(side, fetch);
