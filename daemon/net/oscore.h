@@ -23,7 +23,7 @@ struct oscore_value {
     uint8_t len;
 };
 
-/* The parameters of a security context (RFC 8613 section 3.2). The function that fills it wipes it. */
+/* The parameters of a security context (RFC 8613 section 3.2). Its maker wipes it. */
 struct oscore_keys {
     struct oscore_value sender_id, recipient_id;
     struct oscore_value master_secret, master_salt;

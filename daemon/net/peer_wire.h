@@ -77,7 +77,7 @@ void peer_key_free(struct evp_mac_ctx_st *key);
 size_t peer_seal(struct evp_mac_ctx_st *key, const struct peer_message *message, uint8_t *ret);
 
 /**
- * Reads a datagram of a sender that is not known yet. Nothing of it is looked at before its MAC matches.
+ * Reads a datagram of an unknown sender. Nothing of it is looked at before its MAC matches.
  *
  * @param ret_message set where it is good; its body borrows from @p data
  * @return PEER_REFUSAL_COUNT, or why it is none
