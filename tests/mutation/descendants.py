@@ -136,17 +136,17 @@ def report(options):
         print("%-20s %8d" % (folder, len(rows)) + "".join("%6.0f%%" % (100 * sum(
             pair[at]["killers"][one] is not None for pair in rows) / len(rows))
             for _, at, one in sets))
-    ours = [one for name, _, one in sets if name == TREES[0]]
-    for at, theirs in enumerate(one for name, _, one in sets if name == TREES[1]):
-        print_differences(pairs, ours[min(at, len(ours) - 1)], theirs)
+    old_count = len(pairs[0][0]["killers"])
+    for at in range(old_count, len(sets)):
+        print_differences(pairs, sets, min(at - old_count, old_count - 1), at)
     return 0
 
 
-def print_differences(pairs, old_set, new_set):
+def print_differences(pairs, sets, old_set, new_set):
     for which, name in enumerate(TREES):
-        print("\nnoticed by %s only, %s against %s:" % (name, old_set, new_set))
+        print("\nset %d against set %d, noticed by %s only:" % (old_set + 1, new_set + 1, name))
         for pair in pairs:
-            killers = [pair[0]["killers"][old_set], pair[1]["killers"][new_set]]
+            killers = [row["killers"][sets[at][2]] for row, at in zip(pair, (old_set, new_set))]
             if killers[which] is not None and killers[1 - which] is None:
                 print("  %3d %s:%d, %s:%d: %s  ->  %s   [%s]" % (
                     pair[0]["number"], pair[0]["path"], pair[0]["line"], pair[1]["path"],
