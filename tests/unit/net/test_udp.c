@@ -261,6 +261,7 @@ static void test_ipv6_socket_is_ipv6_only_and_tells_the_local_address(void **sta
     run(1, 0);
     assert_true(address_equal(&seen.received[0].path.remote, udp_local(seen.fixture.sockets[1])));
     assert_true(address_equal(&seen.received[0].path.local, &path.remote));
+    seen.received[0].path.via = UINT32_MAX; /* names no interface */
     send_number(&seen.received[0].path, 7);
     run(2, 0);
     assert_true(address_equal(&seen.received[1].path.remote, &path.remote));
