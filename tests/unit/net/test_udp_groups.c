@@ -208,11 +208,10 @@ static void test_many(void **state)
 }
 
 /* The kernel groups nothing without checksums: an inherited socket that has none. */
-static void test_a_refused_group_leaves_one_by_one(void **state)
+static void start_without_checksums(void)
 {
     struct udp_options options = with_gso;
     struct sockaddr_in name = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    (void)state;
     start(&plain, &plain);
     udp_close(ends[0].socket);
     options.fd = socket(AF_INET, SOCK_DGRAM, 0);
@@ -222,6 +221,17 @@ static void test_a_refused_group_leaves_one_by_one(void **state)
     open_end(0, options);
     send_rows();
     assert_rows();
+}
+
+static void test_a_refused_group_leaves_one_by_one(void **state)
+{
+    (void)state;
+    start_without_checksums();
+    /* As above: of two ports that share a place nothing is grouped. */
+    for (unsigned i = 0; i < 4 && udp_counters(ends[0].socket)->gso_refusals == 0; i++) {
+        stop();
+        start_without_checksums();
+    }
     const struct udp_counters *counters = udp_counters(ends[0].socket);
     uint64_t refusals = counters->gso_refusals;
     assert_int_equal(counters->datagrams_out, 20);
