@@ -25,6 +25,7 @@
 #include "policy/hostname.h"
 #include "policy/ranges.h"
 
+#include <assert.h>
 #include <cri/diag.h>
 #include <string.h>
 
@@ -392,6 +393,7 @@ static void print_route(const struct config *config, const struct next_hop *hop,
                 target->port, name);
     }
     if (hop->is_recording) {
+        assert(route != NULL); /* only a section [route] leads to one */
         fprintf(out, "recording  %u requests, played %u time(s) as fast\n",
                 route->recording->entry_count, (unsigned)route->speed);
     }

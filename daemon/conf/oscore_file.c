@@ -132,13 +132,10 @@ static char *read_oscore_line(char *buffer, int size, void *context)
 
 /* ---- keys ---- */
 
-static int digit_of(char c)
+/* @p c is a hexadecimal digit. */
+static unsigned digit_of(char c)
 {
-    if (c >= '0' && c <= '9') {
-        return c - '0';
-    }
-    c = (char)(c | 0x20);
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+    return c <= '9' ? (unsigned)(c - '0') : (unsigned)((c | 0x20) - 'a') + 10;
 }
 
 static void take_hex(struct oscore_reader *reader, enum oscore_key key, const char *text,

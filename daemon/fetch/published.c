@@ -5,6 +5,7 @@
 #include "fetch/self.h"
 #include "fetch/side.h"
 
+#include <assert.h>
 #include <string.h>
 
 /* --- hosts -------------------------------------------------------------- */
@@ -72,6 +73,7 @@ static void append_items(struct segments *list, const uint8_t *packed, struct se
                          uint8_t **at)
 {
     if (items.len > 0) {
+        assert(packed != NULL);
         memcpy(*at, packed, items.len);
     }
     *at += items.len;

@@ -30,11 +30,11 @@ void sockaddr_to_address(const void *name, socklen_t name_len, struct address *r
         return;
     }
     memcpy(&copy.ipv4, name, sizeof copy.ipv4);
-    if (copy.any.sa_family == AF_INET) {
+    if (copy.ipv4.sin_family == AF_INET) {
         ret_address->family = ADDRESS_IPV4;
         ret_address->port = ntohs(copy.ipv4.sin_port);
         memcpy(ret_address->ip, &copy.ipv4.sin_addr, 4);
-    } else if (copy.any.sa_family == AF_INET6 && name_len >= sizeof copy.ipv6) {
+    } else if (copy.ipv4.sin_family == AF_INET6 && name_len >= sizeof copy.ipv6) {
         memcpy(&copy.ipv6, name, sizeof copy.ipv6);
         ret_address->family = ADDRESS_IPV6;
         ret_address->port = ntohs(copy.ipv6.sin6_port);

@@ -127,7 +127,7 @@ static struct played *find_played(struct replays *replays, struct recording *rec
     if (played != NULL) {
         return played;
     }
-    played = malloc(sizeof(*played) + count * sizeof(played->requests[0]));
+    played = calloc(1, sizeof(*played) + count * sizeof(played->requests[0]));
     if (played != NULL) {
         for (size_t i = 0; i < count; i++) {
             played->requests[i] = fresh;
