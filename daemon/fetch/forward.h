@@ -59,25 +59,6 @@ void forward_renamed(struct fetch_side *side, struct fetch *fetch);
  */
 void forward_release(struct fetch_side *side, struct fetch *fetch);
 
-/*
- * Loops of proxies (RFC 8768): Hop-Limit counts down on the way out, and the names of
- * the proxies come back in the diagnostic payload of 5.08.
- *
- * The proxy's name comes first in the payload of a 5.08. One that has the name already is not
- * passed on (section 4): the request has come around, and a 5.08 of our own has the names of
- * the loop once each.
- */
-
-/**
- * Hop-Limit towards the next hop (RFC 8768 section 3).
- *
- * @param received value of the request's option; no data where it has none.
- * @param ret_next 0: send none.
- * @return REASON_none; REASON_hop_limit_invalid for a 0; REASON_hop_limit_reached where
- *         the request may go no further.
- */
-enum reason hops_take(const struct config *config, struct bytes received, uint8_t *ret_next);
-
 /* Responses of origin servers: what may be passed on, and how. */
 
 /**
