@@ -3,12 +3,21 @@
  * UDP clients that have been heard of: what has to be remembered of an endpoint
  * between its messages. A table of fixed size; the client not heard of for
  * longest, of a few looked at, makes room for a new one.
+ *
+ * One with requests in flight or observations does so only where nothing else does, and then it is
+ * the oldest of the source (base/account.h) that has most clients in the table:
+ * client_table_yield(). Which source that is, a book says that is kept from then on
+ * (base/slot_book.h). Devices that are reached by way of their client never make room: the operator
+ * has named them.
+ * Of a client that was pushed out nothing is remembered: what it sends again counts as new. So one
+ * without unsafe requests goes first, among the oldest.
  */
 #ifndef CRIPROXY_CLIENT_H
 #define CRIPROXY_CLIENT_H
 
 #include "base/address.h"
 #include "base/hash.h"
+#include "base/slot_book.h"
 #include "client/leg.h"
 #include "coap/mid.h"
 
@@ -36,7 +45,10 @@ struct client {
 struct client_table {
     struct client *slots;
     uint32_t capacity, used;
-    uint32_t forgotten; /* slots of those used that are free */
+    uint32_t forgotten;    /* slots of those used that are free */
+    struct client *vacant; /* one of these, to be used next; NULL: any */
+    struct slot_book book; /* open only while clients are, or lately were, hard to find room for */
+    uint32_t admitted;     /* since one was displaced, while the book is open */
     struct hash_map map;
     uint64_t random; /* state of the sampling */
     uint64_t evicted;
@@ -52,7 +64,7 @@ void client_table_clear(struct client_table *table);
  * The client at @p address, made if it is new.
  *
  * @param start where its message ids begin; random.
- * @return NULL when the table is full of clients with requests in flight.
+ * @return NULL when the table is full of clients with requests in flight: see client_table_yield().
  */
 struct client *client_table_get(struct client_table *table, const struct address *address,
                                 uint32_t listener, uint16_t start, uint64_t now_ms);
@@ -73,6 +85,18 @@ struct client *client_table_find_secure(const struct client_table *table,
 /** @p client is at @p address from now on, with all that is remembered of it. Cannot fail. */
 void client_table_move(struct client_table *table, struct client *client,
                        const struct address *address);
+
+/**
+ * The client whose place a newcomer from @p remote may have, after client_table_get() gave NULL.
+ * Its requests and observations have to be ended before client_table_vacate().
+ *
+ * @return NULL: its source has as many as any other.
+ */
+struct client *client_table_yield(struct client_table *table, const struct address *remote,
+                                  uint32_t ipv6_bits);
+
+/** As client_table_forget(), and the next new client has its slot. Cannot fail. */
+void client_table_vacate(struct client_table *table, struct client *client);
 
 /** Its slot is free; it has neither requests in flight nor observations. */
 void client_table_forget(struct client_table *table, struct client *client);

@@ -77,7 +77,7 @@ void datagram_client_gone(struct client_side *side, struct client *client)
 }
 
 /* A session's is at the session's address, wherever the datagram has come from. */
-static struct client *client_of_arrival(struct client_side *side, const struct arrival *arrival)
+static struct client *find_or_make(struct client_side *side, const struct arrival *arrival)
 {
     uint16_t start = (uint16_t)entropy_u64(&side->context.entropy);
     uint64_t now_ms = context_now_ms(&side->context);
@@ -88,6 +88,30 @@ static struct client *client_of_arrival(struct client_side *side, const struct a
                                          arrival->session, start, now_ms)
                : client_table_get(&side->clients, &arrival->datagram->path.remote, listener, start,
                                   now_ms);
+}
+
+/*
+ * Where all clients have requests in flight or observe, the source with the most of them loses its
+ * oldest to a newcomer of another one. Nothing may be half made: that ends any request.
+ */
+static struct client *client_of_arrival(struct client_side *side, const struct arrival *arrival)
+{
+    struct client *client = find_or_make(side, arrival);
+    if (client != NULL) {
+        return client;
+    }
+    const struct address *remote = arrival->session != NULL
+                                       ? &dtls_session_path(arrival->session)->remote
+                                       : &arrival->datagram->path.remote;
+    struct client *oldest =
+        client_table_yield(&side->clients, remote, side->context.config->limits_ipv6_prefix);
+    if (oldest == NULL) {
+        return NULL;
+    }
+    metric_add(&side->context.metrics.clients_displaced, 1);
+    request_displace_all(side, &oldest->peer);
+    client_table_vacate(&side->clients, oldest);
+    return find_or_make(side, arrival);
 }
 
 static struct client *known_client(const struct arrival *arrival)

@@ -10,6 +10,7 @@
 #include "client/echo.h"
 #include "client/faulty.h"
 #include "client/local.h"
+#include "client/observer.h"
 #include "client/registration.h"
 #include "client/reply.h"
 #include "client/request.h"
@@ -64,6 +65,14 @@ static void displace(struct client_side *side, struct request *request)
     fetch_fail_one(&side->fetch, request->fetch, &request->waiter, REASON_displaced);
     if (request->is_delivering && request->trail.id == id) {
         reply_nothing(side, request);
+    }
+}
+
+void request_displace_all(struct client_side *side, struct peer *peer)
+{
+    observers_displace(side, peer);
+    while (peer->pending != NULL) {
+        displace(side, peer->pending);
     }
 }
 

@@ -25,6 +25,13 @@ struct client_side;
 void request_handle(struct client_side *side, struct leg *leg, const struct message *message,
                     const struct address *local);
 
+/**
+ * All requests and observations of the client of @p peer make room for another client: each is told
+ * once. None is in flight afterwards. May end and free any of them, and uses the engine's memory
+ * for messages.
+ */
+void request_displace_all(struct client_side *side, struct peer *peer);
+
 /** Answer a request for @p reason without a look at it. */
 void request_refuse(struct client_side *side, struct leg *leg, const struct message *message,
                     enum reason reason);

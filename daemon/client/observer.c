@@ -159,11 +159,18 @@ bool observer_has_room(const struct client_side *side, const struct leg *leg)
     return (is_allowed && has_room && has_place) || observer_find(side, leg) != NULL;
 }
 
-static void displace_observers(struct client_side *side, struct observer *observer)
+static void displace_observer(struct client_side *side, struct observer *observer)
 {
     metric_add(&side->context.metrics.observers_displaced, 1);
     account_note_displaced(&observer->holding);
     observer_end(side, observer, REASON_displaced);
+}
+
+void observers_displace(struct client_side *side, struct peer *peer)
+{
+    while (peer->watcher != NULL) {
+        displace_observer(side, first_of(peer->watcher));
+    }
 }
 
 /* After observer_has_room(): what is full then has something that makes room. */
@@ -172,14 +179,11 @@ static void make_room_for_observer(struct client_side *side, const struct leg *l
     const struct observer_table *table = &side->observers;
     struct holding *holding = may_stay(side, leg) ? NULL : owed_to(&table->watcher_accounts, leg);
     if (holding != NULL) {
-        const struct peer *peer = HASH_ENTRY(holding, struct watcher, holding)->peer;
-        while (peer->watcher != NULL) {
-            displace_observers(side, first_of(peer->watcher));
-        }
+        observers_displace(side, HASH_ENTRY(holding, struct watcher, holding)->peer);
     }
     holding = table->count < table->capacity ? NULL : owed_to(&table->accounts, leg);
     if (holding != NULL) {
-        displace_observers(side, HASH_ENTRY(holding, struct observer, holding));
+        displace_observer(side, HASH_ENTRY(holding, struct observer, holding));
     }
 }
 

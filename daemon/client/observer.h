@@ -175,6 +175,10 @@ void observer_answer(struct client_side *side, struct observer *observer);
  */
 void observers_turn(struct client_side *side);
 
+/** All observers of the client of @p peer make room for another client: each is told once. Cannot
+ * fail. */
+void observers_displace(struct client_side *side, struct peer *peer);
+
 /**
  * The client of @p peer, its session or its connection is gone: its observers are removed and
  * freed. Nothing is sent.

@@ -90,6 +90,7 @@ struct server {
 extern struct soak {
     uint64_t random;
     bool is_corrupting;
+    const struct replay *replay;
     struct address proxy;
     struct soak_client clients[CLIENTS];
     struct server servers[ORIGINS];

@@ -95,6 +95,7 @@ static void soak_with(const struct plan *plan)
     memset(soak.asks, 0, sizeof(soak.asks));
     soak.ask_count = 0;
     soak.done_again = 0;
+    soak.replay = &replay;
     soak.is_corrupting = plan->link.corrupt_percent > 0;
     soak.proxy = *udp_local(replay.engine->client.listeners[0].socket);
     soak_make_clients();
