@@ -168,6 +168,17 @@ static bool asks_http(const struct config *config)
     return false;
 }
 
+/* Those that are kept only while their table is full (base/slot_book.h, origin/room.h). */
+static uint64_t books_of_full(const struct config *config)
+{
+    const uint64_t clients = config->limits_clients, origins = config->limits_origins;
+    const uint64_t queued = config->limits_exchanges;
+    uint64_t waits = config->devices_wait > 0 ? book_bytes(queued, config->devices_wait_bytes) : 0;
+    return (clients + origins) * (sizeof(struct holding) + sizeof(struct slot_age)) +
+           book_bytes(clients, clients) + book_bytes(origins, origins) +
+           book_bytes(queued, queued) + waits;
+}
+
 /* Bodies, states of observed resources, and whatever is open towards origin servers. */
 static uint64_t changing_bytes(const struct config *config)
 {
@@ -181,7 +192,8 @@ static uint64_t changing_bytes(const struct config *config)
                                      : 0;
     uint64_t ports = config->limits_origin_ports *
                      (PORT_FAMILIES * SOCKET_BYTES + PORT_USERS_MAX * sizeof(struct mid_space));
-    return config->block_bodies_bytes + config->observe_bytes + sessions + queued + web + ports;
+    return config->block_bodies_bytes + config->observe_bytes + sessions + queued + web + ports +
+           books_of_full(config);
 }
 
 uint64_t budget_bytes(const struct config *config, unsigned workers)

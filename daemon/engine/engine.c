@@ -83,6 +83,8 @@ static void set_sources(struct engine *engine)
     engine->client.observations.byte_accounts.ipv6_bits = bits;
     engine->client.http.bodies.ipv6_bits = bits;
     engine->client.clients.book.accounts.ipv6_bits = bits;
+    engine->origin.origins.book.accounts.ipv6_bits = bits;
+    engine->origin.devices.waits.ipv6_bits = bits;
 }
 
 /* On an error engine_free() gives back the tables that were made. */

@@ -9,6 +9,7 @@
 #include "net/conn.h"
 #include "net/dtls.h"
 #include "net/upstream.h"
+#include "origin/room.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +22,10 @@
 /* Tables that a source holds entries of; those of all listeners are added up. */
 enum held {
     HELD_REQUESTS,
+    HELD_CLIENTS, /* this, what is queued, and origin servers: only while the table is full */
+    HELD_QUEUED,
+    HELD_WAITING_BYTES,
+    HELD_ORIGINS,
     HELD_BODY_BYTES,
     HELD_TRANSFER_BYTES,
     HELD_OBSERVATIONS,
@@ -36,6 +41,10 @@ enum held {
 
 static const char *const held_names[HELD_COUNT] = {
     [HELD_REQUESTS] = "requests",
+    [HELD_CLIENTS] = "clients",
+    [HELD_QUEUED] = "queued",
+    [HELD_WAITING_BYTES] = "waiting_bytes",
+    [HELD_ORIGINS] = "origins",
     [HELD_BODY_BYTES] = "body_bytes",
     [HELD_TRANSFER_BYTES] = "transfer_bytes",
     [HELD_OBSERVATIONS] = "observations",
@@ -62,8 +71,11 @@ struct source_row {
     uint64_t share; /* in percent, of the table that it holds most of */
 };
 
-/* Those of the engine itself, and at most three for each pair of listeners. */
-#define TABLES_MAX (HELD_COUNT + 3 * LISTENERS_MAX)
+/* Full queues towards origin servers that are looked at. */
+#define QUEUES_MAX 16u
+
+/* Those of the engine itself, full queues, and at most three for each pair of listeners. */
+#define TABLES_MAX (HELD_COUNT + QUEUES_MAX + 3 * LISTENERS_MAX)
 
 struct table_list {
     struct shared_table tables[TABLES_MAX];
@@ -78,11 +90,28 @@ static void add_table(struct table_list *list, enum held held, const struct acco
     }
 }
 
+/* What is held towards origin servers, and the table of clients. */
+static void find_books_of_full(const struct engine *engine, struct table_list *list)
+{
+    const struct config *config = engine->context.config;
+    struct list_node *node = engine->origin.origins.queue_books.first;
+    add_table(list, HELD_CLIENTS, &engine->client.clients.book.accounts,
+              engine->client.clients.capacity);
+    add_table(list, HELD_ORIGINS, &engine->origin.origins.book.accounts,
+              engine->origin.origins.capacity);
+    add_table(list, HELD_WAITING_BYTES, &engine->origin.devices.waits, config->devices_wait_bytes);
+    for (unsigned i = 0; i < QUEUES_MAX && node != NULL; i++, node = node->next) {
+        const struct queue_book *book = HASH_ENTRY(node, struct queue_book, node);
+        add_table(list, HELD_QUEUED, &book->accounts, book->accounts.capacity);
+    }
+}
+
 static void find_tables(const struct engine *engine, struct table_list *list)
 {
     const struct config *config = engine->context.config;
     const struct observation_table *observations = &engine->client.observations;
     list->count = 0;
+    find_books_of_full(engine, list);
     add_table(list, HELD_REQUESTS, &engine->client.requests.accounts,
               engine->client.requests.free.capacity);
     add_table(list, HELD_BODY_BYTES, &engine->fetch.bodies.kept, engine->fetch.bodies.bytes_max);

@@ -128,6 +128,7 @@ struct fetch {
     uint8_t round;            /* counts the walks along them */
     bool is_telling;          /* one is under way: the fetch must not be freed */
     bool is_own;              /* the waiter is a part of the proxy, which judges answers itself */
+    struct address payer;     /* whose source pays for its place; no family: asker's */
     struct asker *asker;      /* on whose behalf: of the client's request, or */
     struct asker own_asker;   /* its own copy, where the fetch may outlive that request */
     struct trail *trail;      /* likewise, in own_trail */

@@ -245,7 +245,7 @@ static void forward_on_failure(struct origin_side *below, struct sending *sendin
     struct fetch_side *side = fetch_side_of(below);
     struct fetch *fetch = fetch_of_sending(sending);
     bool had_session = sending->has_oscore || transport_has_session(sending->scheme->transport);
-    if (had_session && fetch_lost(side, fetch)) {
+    if (had_session && reason != REASON_displaced && fetch_lost(side, fetch)) {
         return; /* it is registered again (RFC 8323 section 7.4) */
     }
     if (may_go_on(side, fetch, reason) && expect_device(side, fetch)) {
@@ -283,6 +283,44 @@ static struct sending *sending_by_token(struct origin_side *below, struct bytes 
     struct fetch_side *side = fetch_side_of(below);
     struct fetch *fetch = fetch_by_token(&side->fetches, token);
     return fetch != NULL ? &fetch->sending : NULL;
+}
+
+/*
+ * Where several wait for the fetch, the one that it was made for pays, even when that one is gone:
+ * the others have added nothing to what it holds.
+ */
+static const struct address *forward_source_of(struct origin_side *below, struct sending *sending)
+{
+    const struct fetch *fetch = fetch_of_sending(sending);
+    (void)below;
+    return fetch->payer.family != ADDRESS_NONE ? &fetch->payer : &fetch->asker->path.remote;
+}
+
+static void forward_each(struct origin_side *below, void (*visit)(struct sending *sending))
+{
+    struct fetch_table *table = &fetch_side_of(below)->fetches;
+    for (uint32_t i = 0; i < table->free.used; i++) {
+        struct fetch *fetch = &table->slots[i];
+        if (fetch->state != FETCH_free && fetch->sending.origin != NULL) {
+            visit(&fetch->sending);
+        }
+    }
+}
+
+static bool forward_pass_on(struct origin_side *below, struct sending *sending)
+{
+    struct fetch *fetch = fetch_of_sending(sending);
+    const uint32_t bits = below->context.config->limits_ipv6_prefix;
+    const struct address payer = account_source(forward_source_of(below, sending), bits);
+    for (struct list_node *node = fetch->waiters.first; node != NULL; node = node->next) {
+        const struct waiter *waiter = HASH_ENTRY(node, struct waiter, node);
+        const struct address source = account_source(&waiter->asker->path.remote, bits);
+        if (!address_equal(&source, &payer)) {
+            fetch->payer = waiter->asker->path.remote;
+            return true;
+        }
+    }
+    return false;
 }
 
 static uint64_t forward_exchange_of(struct origin_side *below, struct sending *sending)
@@ -365,6 +403,9 @@ const struct sending_calls forward_calls = {
     .on_timeout = forward_on_timeout,
     .on_event = forward_on_event,
     .by_token = sending_by_token,
+    .source_of = forward_source_of,
+    .each = forward_each,
+    .pass_on = forward_pass_on,
     .exchange_of = forward_exchange_of,
     .find_fault = forward_find_fault,
     .find_way = forward_find_way,
@@ -695,7 +736,8 @@ void forward_release(struct fetch_side *side, struct fetch *fetch)
         names_forget(&side->origin, &fetch->asking);
     }
     timer_cancel(&side->context.wheel, &fetch->timer);
-    if (fetch->sending.origin != NULL) { /* else it holds nothing */
+    /* Else it holds nothing, but a word that it has made room (sending_displace()). */
+    if (fetch->sending.origin != NULL || timer_is_set(&fetch->sending.timer)) {
         sending_release(&side->origin, &fetch->sending);
     }
 }

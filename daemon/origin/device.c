@@ -38,6 +38,7 @@ void device_table_clear(struct device_table *table)
 {
     struct hash_node *node;
     uint64_t cursor = 0;
+    account_book_clear(&table->waits);
     while (table->by_number.buckets != NULL &&
            (node = hash_map_walk(&table->by_number, &cursor)) != NULL) {
         struct device *device = HASH_ENTRY(node, struct device, by_number);

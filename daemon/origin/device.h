@@ -25,6 +25,7 @@
 #ifndef CRIPROXY_DEVICE_H
 #define CRIPROXY_DEVICE_H
 
+#include "base/account.h"
 #include "base/address.h"
 #include "base/hash.h"
 #include "base/identity.h"
@@ -86,7 +87,8 @@ struct device {
 struct device_table {
     struct hash_map by_name, by_number;
     uint32_t last_number, open_count;
-    uint64_t waiting_bytes; /* of messages that wait for devices to come back */
+    uint64_t waiting_bytes;    /* of messages that wait for devices to come back, */
+    struct account_book waits; /* and which source has how many; zeroed before the first */
     uint64_t seed;
     /* Another worker has a new session of @p device; NULL: not to be told. */
     void (*on_moved)(struct origin_side *side, struct device *device);

@@ -4,14 +4,11 @@
 #include "context/capture.h"
 #include "origin/carrier_udp.h"
 #include "origin/faulty.h"
+#include "origin/room.h"
 #include "origin/side.h"
 
 #include <errno.h>
 #include <stdlib.h>
-
-/* As for clients: see client/client.c. */
-#define SAMPLE_SIZE 8
-#define SAMPLE_MOST 64
 
 /* Origins that may have further source ports at a time: each takes some 10 KiB. */
 #define FURTHER_MAX 256
@@ -41,6 +38,7 @@ void origin_table_clear(struct origin_table *table)
     for (uint32_t i = 0; i < table->used; i++) {
         free(table->slots[i].mids.further);
     }
+    room_close_books(table);
     for (unsigned i = 0; i < PORT_FAMILIES; i++) {
         struct port_pool *pool = &table->pools[i];
         free(table->group_mids[i].further);
@@ -76,19 +74,13 @@ static void drop_further(struct origin_table *table, struct origin *origin)
     origin->mids.further = NULL;
 }
 
-static struct origin *slot_to_use(struct origin_table *table)
+static struct origin *make_slot(struct origin_side *side, struct sending *newcomer)
 {
+    struct origin_table *table = &side->origins;
     if (table->used < table->capacity) {
         return &table->slots[table->used++];
     }
-    struct origin *oldest = NULL;
-    for (unsigned i = 0; i < SAMPLE_SIZE || (oldest == NULL && i < SAMPLE_MOST); i++) {
-        table->random = hash_mix(table->random, i + 1);
-        struct origin *origin = &table->slots[table->random % table->capacity];
-        if (origin->fetches == 0 && (oldest == NULL || origin->seen_s < oldest->seen_s)) {
-            oldest = origin;
-        }
-    }
+    struct origin *oldest = room_for_origin(side, newcomer);
     if (oldest != NULL) {
         hash_map_remove(&oldest->node);
         drop_further(table, oldest);
@@ -118,13 +110,13 @@ static uint32_t first_window(const struct origin_side *side, const struct scheme
 }
 
 struct origin *origin_get(struct origin_side *side, const struct address *address,
-                          const struct scheme *scheme)
+                          const struct scheme *scheme, struct sending *newcomer)
 {
     struct origin_table *table = &side->origins;
     uint64_t key = address_hash(address, table->map.seed);
     struct origin *origin = origin_lookup(table, address, scheme->transport, key);
     if (origin == NULL) {
-        origin = slot_to_use(table);
+        origin = make_slot(side, newcomer);
         if (origin == NULL) {
             return NULL;
         }
@@ -317,10 +309,8 @@ static void origin_queue_remove(struct origin_side *side, struct sending *sendin
     list_remove(&origin->queue, &sending->queued.node);
     sending->queued.is_in = false;
     origin->queue_count--;
-    if (sending->waiting_bytes > 0) {
-        side->devices.waiting_bytes -= sending->waiting_bytes;
-        sending->waiting_bytes = 0;
-        device_add_waiting(side, &origin->address, 0u - 1u);
+    if (sending->waiting_bytes > 0 || origin->queue_book != NULL) {
+        room_on_left_queue(side, sending);
     }
 }
 
@@ -329,6 +319,16 @@ static const struct sending_calls *calls_of(const struct origin_side *side,
                                             const struct sending *sending)
 {
     return sending->is_relayed ? &relay_calls : side->origins.calls;
+}
+
+const struct address *sending_source(struct origin_side *side, struct sending *sending)
+{
+    return calls_of(side, sending)->source_of(side, sending);
+}
+
+bool sending_pass_on(struct origin_side *side, struct sending *sending)
+{
+    return calls_of(side, sending)->pass_on(side, sending);
 }
 
 void sending_note(struct origin_side *side, struct sending *sending, enum event_kind kind,
@@ -548,36 +548,10 @@ void sending_give_way(struct origin_side *side, struct sending *sending, enum re
     timer_set(&side->context.wheel, &sending->timer, context_now_ms(&side->context), on_unsent);
 }
 
-/*
- * Whether there is room for @p sending, which is in the queue already; then it is charged for that.
- * Where there is none, the last one goes, of the client with most turns ahead, unless that is @p
- * sending.
- */
-static bool reserve_wait(struct origin_side *side, struct sending *sending)
-{
-    const struct config *config = side->context.config;
-    struct sending *last = HASH_ENTRY(sending->origin->queue.last, struct sending, queued.node);
-    bool is_last = (int32_t)(last->queued.round - sending->queued.round) <= 0;
-    uint64_t bytes = side->devices.waiting_bytes + sending->datagram_len;
-    uint64_t spare = is_last ? 0 : last->waiting_bytes;
-    if (sending->origin->queue_count > config->devices_wait_requests + (is_last ? 0 : 1) ||
-        bytes - spare > config->devices_wait_bytes) {
-        return false;
-    }
-    if (sending->origin->queue_count > config->devices_wait_requests ||
-        bytes > config->devices_wait_bytes) {
-        sending_give_way(side, last, REASON_origin_busy);
-    }
-    sending->waiting_bytes = sending->datagram_len;
-    side->devices.waiting_bytes += sending->datagram_len;
-    device_add_waiting(side, &sending->origin->address, 1);
-    return true;
-}
-
 bool sending_await_device(struct origin_side *side, struct sending *sending)
 {
     uint64_t until_ms = context_now_ms(&side->context) + side->context.config->devices_wait;
-    if (!reserve_wait(side, sending)) {
+    if (!room_to_wait(side, sending)) {
         return false;
     }
     sending_event(side, sending, EVENT_away, sending->origin->queue_count);
@@ -603,7 +577,7 @@ static enum reason wait_in_queue(struct origin_side *side, struct sending *sendi
     uint64_t now_ms = context_now_ms(&side->context);
     uint64_t until_ms = now_ms + side->context.config->limits_origin_queue_time;
     probe_wait(side, origin);
-    if (origin->queue_count > side->context.config->limits_origin_queue) {
+    if (!room_in_queue(side, sending, side->context.config->limits_origin_queue)) {
         sending_take_back(side, sending);
         return reason_of_waiting(sending, now_ms);
     }
@@ -623,11 +597,15 @@ enum reason sending_choose(struct origin_side *side, struct sending *sending,
         port_get(side, family_of(address), 0) == NULL) {
         return REASON_no_route;
     }
-    sending->origin = origin_get(side, address, sending->scheme);
-    if (sending->origin == NULL) {
+    struct origin *origin = origin_get(side, address, sending->scheme, sending);
+    if (origin == NULL) {
         return REASON_proxy_busy;
     }
-    sending->origin->fetches++;
+    sending->origin = origin;
+    origin->fetches++;
+    if (slot_book_is_open(&side->origins.book)) {
+        room_on_chosen(side, sending);
+    }
     return REASON_none;
 }
 
@@ -676,15 +654,33 @@ void sending_take_back(struct origin_side *side, struct sending *sending)
     }
 }
 
-void sending_release(struct origin_side *side, struct sending *sending)
+/* It has an origin server. */
+static void leave_origin(struct origin_side *side, struct sending *sending)
 {
     struct origin *origin = sending->origin;
-    sending_take_back(side, sending);
-    if (origin != NULL) {
-        sending->origin = NULL;
-        sending->port = NULL;
-        origin->fetches--;
+    sending->origin = NULL;
+    origin->fetches--;
+    if (slot_book_is_open(&side->origins.book)) {
+        room_on_left_origin(side, origin, sending);
     }
+}
+
+void sending_release(struct origin_side *side, struct sending *sending)
+{
+    sending_take_back(side, sending);
+    if (sending->origin != NULL) {
+        leave_origin(side, sending);
+        sending->port = NULL;
+    }
+}
+
+void sending_displace(struct origin_side *side, struct sending *sending)
+{
+    bool is_sent = sending->is_sent; /* its owner has to know that it may have been carried out */
+    sending_release(side, sending);
+    sending->is_sent = is_sent;
+    sending->reason = REASON_displaced;
+    timer_set(&side->context.wheel, &sending->timer, context_now_ms(&side->context), on_unsent);
 }
 
 /* --- for carriers ------------------------------------------------------- */
@@ -762,13 +758,16 @@ void sending_answered(struct origin_side *side, struct sending *sending,
         count_answer(side, sending);
     }
     sending_settle(side, sending, true);
+    const struct origin *inside = side->origins.inside;
     if (!sending->is_kept) { /* over, as far as the origin server goes; is_sent is still of use */
         sending_keep(side, sending);
         carrier_of_sending(sending)->cancel(side, sending);
-        sending->origin->fetches--;
-        sending->origin = NULL;
+        leave_origin(side, sending);
+    } else {
+        side->origins.inside = sending->origin;
     }
     calls_of(side, sending)->on_response(side, sending, response, truncated);
+    side->origins.inside = inside;
 }
 
 void sending_redirected(struct origin_side *side, struct sending *sending, struct bytes cri)

@@ -16,6 +16,7 @@
 
 #include "base/hash.h"
 #include "base/list.h"
+#include "base/slot_book.h"
 #include "base/timer.h"
 #include "coap/mid.h"
 #include "coap/reason.h"
@@ -30,6 +31,7 @@ struct device;
 struct fault;
 struct origin_side;
 struct origin;
+struct queue_book;
 struct queued;
 struct relay;
 struct replay_run;
@@ -45,6 +47,7 @@ struct queue_turn {
 struct queued {
     struct list_node node;
     struct queue_turn *turn; /* of its client; NULL: the proxy's own */
+    struct holding holding;  /* of its client's source, while the queue has a book */
     uint32_t round;
     bool is_in;
 };
@@ -88,16 +91,18 @@ struct origin {
     uint32_t generation;
     struct window window;
     struct silence silence;
-    struct timer probe_timer; /* set only while something waits (origin/origin.h) */
-    struct port *ping_port;   /* of the last Ping that is unanswered, */
-    uint16_t ping_mid;        /* and its message id */
-    uint64_t ping_ms;         /* when the next may be sent */
-    struct list queue;        /* of struct queued */
+    struct timer probe_timer;      /* set only while something waits (origin/origin.h) */
+    struct port *ping_port;        /* of the last Ping that is unanswered, */
+    uint16_t ping_mid;             /* and its message id */
+    uint64_t ping_ms;              /* when the next may be sent */
+    struct list queue;             /* of struct queued */
+    struct queue_book *queue_book; /* which source has how many there; NULL: none is kept */
     uint32_t queue_count;
-    uint32_t queue_round;                      /* of the request that was sent last */
-    uint32_t failures;                         /* HTTP: connections in a row that failed, */
-    uint64_t retry_ms;                         /* and when the next may be tried */
-    uint32_t fetches;                          /* that point here */
+    uint32_t queue_round; /* of the request that was sent last */
+    uint32_t failures;    /* HTTP: connections in a row that failed, */
+    uint64_t retry_ms;    /* and when the next may be tried */
+    uint32_t fetches;     /* that point here */
+    struct list sendings; /* likewise, the oldest first, while the table has a book */
     uint64_t requests, answers, retransmitted; /* so far, for people */
     uint8_t fault;             /* of a lab, of what was sent last: its number + 1; 0: none */
     uint8_t label;             /* in the metrics (ops/origin_labels.h), */
@@ -112,7 +117,10 @@ struct origin_table {
     const struct sending_calls *calls; /* how the owners of what is sent are told */
     struct origin *slots;
     uint32_t capacity, used;
-    uint32_t further_count; /* origins that have further source ports */
+    struct slot_book book; /* of those that requests have chosen (origin/room.h) */
+    struct list queue_books;
+    const struct origin *inside; /* at work now: it makes no room */
+    uint32_t further_count;      /* origins that have further source ports */
     struct hash_map map;
     struct hash_map requests; /* what is out as datagrams, by source port and message id */
     uint64_t random;
@@ -133,10 +141,15 @@ int origin_table_init(struct origin_table *table, const struct sending_calls *ca
 /** Closes the source ports and frees the slots. Takes a zeroed table. */
 void origin_table_clear(struct origin_table *table);
 
-/** The origin server at @p address over the transport of @p scheme, made if it is new; NULL when
- * the table is full. */
+/**
+ * The origin server at @p address over the transport of @p scheme, made if it is new: then another
+ * one may make room for it (origin/room.h).
+ *
+ * @param newcomer that is to be sent there.
+ * @return NULL when the table is full.
+ */
 struct origin *origin_get(struct origin_side *side, const struct address *address,
-                          const struct scheme *scheme);
+                          const struct scheme *scheme, struct sending *newcomer);
 
 /**
  * The origin server at @p address that is reached over @p transport; a device whatever that is.
@@ -202,7 +215,7 @@ struct sending {
     uint64_t deadline_ms; /* of the whole request */
 
     /* For the owner to read. */
-    struct origin *origin; /* NULL before it is known */
+    struct origin *origin; /* NULL before it is known, and once it has made room */
     bool is_sent; /* a copy has left (a session: may have), no answer tells what became of it */
     bool is_outstanding;  /* counted in the origin server's window */
     bool is_private;      /* HTTP: the answer is for this request alone, and not to be kept */
@@ -213,6 +226,7 @@ struct sending {
 
     /* Of origin.c and the carriers alone. */
     struct queued queued;
+    struct list_node of_origin;        /* in the list of its origin server (origin/room.h) */
     struct timer timer;                /* the queue's time, a retransmission, or the deadline */
     uint64_t sent_ms;                  /* first transmission of what is out */
     uint64_t sent_us;                  /* the same, for the metrics */
@@ -223,7 +237,8 @@ struct sending {
     struct list_node on_device;
     uint32_t line;               /* with which of its lines */
     struct relay *relay;         /* that another worker has of it; NULL: nothing */
-    uint32_t waiting_bytes;      /* that it is charged for while it waits for a device */
+    struct holding waiting;      /* of its client's source, while it waits for a device, */
+    uint32_t waiting_bytes;      /* with the bytes of its message */
     struct web_request *web;     /* HTTP: likewise */
     struct replay_run *replay;   /* recordings: likewise */
     struct long_body *long_body; /* HTTP: of which the next part is asked for, or NULL */
@@ -262,6 +277,13 @@ struct sending_calls {
                      uint32_t number);
     /* The one whose datagram has @p token, or NULL. */
     struct sending *(*by_token)(struct origin_side *side, struct bytes token);
+    /* The client on whose behalf it is sent: its source is charged. Borrowed for the call. */
+    const struct address *(*source_of)(struct origin_side *side, struct sending *sending);
+    /* Call @p visit for each that has an origin server. */
+    void (*each)(struct origin_side *side, void (*visit)(struct sending *sending));
+    /* It should make room: another one that waits for the same pays for it from now on, of another
+     * source. @return false where none does. */
+    bool (*pass_on)(struct origin_side *side, struct sending *sending);
     /* The number of the exchange that it is for. */
     uint64_t (*exchange_of)(struct origin_side *side, struct sending *sending);
     /* The fault of a lab that is for it (context/faults.h), or NULL. */
@@ -296,6 +318,12 @@ void sending_keep(struct origin_side *side, struct sending *sending);
 /** What is queued or out is taken back, so that its datagram may be replaced; the origin server
  * stays chosen. Takes one of which nothing is out. */
 void sending_take_back(struct origin_side *side, struct sending *sending);
+
+/**
+ * It makes room for others: it is taken back and has no origin server any more. Its owner is told
+ * REASON_displaced later, from a timer, so this may be called while others are started.
+ */
+void sending_displace(struct origin_side *side, struct sending *sending);
 
 /**
  * It holds nothing any more, not even its origin server. Others that wait for the window may be
@@ -347,6 +375,13 @@ void sending_failed(struct origin_side *side, struct sending *sending, enum reas
 /** Its time is over: on_timeout. May free it. */
 void sending_timed_out(struct origin_side *side, struct sending *sending);
 
+/** The client on whose behalf it is sent; borrowed for the moment. */
+const struct address *sending_source(struct origin_side *side, struct sending *sending);
+
+/** Whether it is now for another source that waits for the same, and so makes no room. Cannot fail.
+ */
+bool sending_pass_on(struct origin_side *side, struct sending *sending);
+
 /** What sending_event() does while a trace runs: on_event. Cannot fail. */
 void sending_note(struct origin_side *side, struct sending *sending, enum event_kind kind,
                   uint32_t number);
@@ -356,7 +391,7 @@ void sending_give_way(struct origin_side *side, struct sending *sending, enum re
 
 /**
  * It is in the queue of a device without a session, and waits for the next one, as devices.wait
- * says; the last one there may have to give way. @return whether there is room.
+ * says; others there may make room (origin/room.h). @return whether there is room.
  */
 bool sending_await_device(struct origin_side *side, struct sending *sending);
 

@@ -54,6 +54,7 @@ struct relay {
     unsigned asker, worker; /* indexes; the second has the session */
     uint32_t line;          /* that it is for */
     uint64_t exchange;      /* the asker's number */
+    struct address source;  /* and its client */
     uint32_t turn;
 
     /* Of both. */
@@ -228,6 +229,31 @@ static void relayed_on_event(struct origin_side *side, struct sending *sending,
     (void)side, (void)sending, (void)kind, (void)number; /* its trace is the asker's */
 }
 
+static const struct address *source_of_relayed(struct origin_side *side, struct sending *sending)
+{
+    (void)side;
+    return &relay_of(sending)->source;
+}
+
+static void each_relayed(struct origin_side *side, void (*visit)(struct sending *sending))
+{
+    struct hash_node *node;
+    uint64_t cursor = 0;
+    while (side->relays.by_token.buckets != NULL &&
+           (node = hash_map_walk(&side->relays.by_token, &cursor)) != NULL) {
+        struct sending *sending = &HASH_ENTRY(node, struct relay, by_token)->sending;
+        if (sending->origin != NULL) {
+            visit(sending);
+        }
+    }
+}
+
+static bool pass_relayed_on(struct origin_side *side, struct sending *sending)
+{
+    (void)side, (void)sending;
+    return false; /* only the asker knows of others */
+}
+
 static uint64_t exchange_of_relayed(struct origin_side *side, struct sending *sending)
 {
     (void)side;
@@ -248,6 +274,9 @@ const struct sending_calls relay_calls = {
     .on_failure = relayed_on_failure,
     .on_timeout = relayed_on_timeout,
     .on_event = relayed_on_event,
+    .source_of = source_of_relayed,
+    .each = each_relayed,
+    .pass_on = pass_relayed_on,
     .exchange_of = exchange_of_relayed,
     .find_fault = fault_of_relayed,
 };
@@ -443,6 +472,7 @@ static struct relay *new_relay(struct origin_side *side, struct sending *sending
     relay->worker = holding->worker;
     relay->line = holding->line;
     relay->exchange = side->origins.calls->exchange_of(side, sending);
+    relay->source = *sending_source(side, sending);
     relay->turn = (uint32_t)(hash_mix((uintptr_t)sending->queued.turn, relay->asker) % RELAY_TURNS);
     relay->device = device;
     relay->asked = sending;

@@ -138,8 +138,9 @@ static void test_lifetime_of_message_ids_is_the_scheme_s(void **state)
             (struct cri_slice){(const uint8_t *)rows[i].scheme, strlen(rows[i].scheme)});
         assert_non_null(row);
         assert_true(address_parse("192.0.2.5:5683", 14, 0, &address));
-        struct origin *origin = origin_get(&replay.engine->origin, &address,
-                                           config_scheme_by_number(replay.config, row->number));
+        struct origin *origin =
+            origin_get(&replay.engine->origin, &address,
+                       config_scheme_by_number(replay.config, row->number), NULL);
         uint32_t count = 0;
         while (origin_take_mid(&replay.engine->origin, origin, &port, &mid)) {
             count++;

@@ -207,7 +207,8 @@ static void test_refusals(void **state)
 
 #define SOURCE(source, percent, requests, names, displaced)                                        \
     "{\"worker\":0,\"source\":\"" source "\",\"share_percent\":" percent ",\"requests\":" requests \
-    ",\"body_bytes\":0,\"transfer_bytes\":0,\"observations\":0,"                                   \
+    ",\"clients\":0,\"queued\":0,\"waiting_bytes\":0,\"origins\":0,"                               \
+    "\"body_bytes\":0,\"transfer_bytes\":0,\"observations\":0,"                                    \
     "\"registrations\":0,\"state_bytes\":0,\"names\":" names                                       \
     ",\"upstreams\":0,\"connections\":0,\"sessions\":0,\"handshakes\":0,\"displaced\":" displaced  \
     "}\n"
@@ -263,6 +264,98 @@ static void test_displaced(void **state)
     assert_list(&replay, inspect_sources, "",
                 SOURCE("192.0.2.7", "93", "15", "0", "1") SOURCE("192.0.2.8", "6", "1", "0", "0"));
     fake_net_run(300000);
+    replay_stop(&replay);
+}
+
+#define HELD(source, percent, requests, clients, queued, origins, displaced)                       \
+    "{\"worker\":0,\"source\":\"" source "\",\"share_percent\":" percent ",\"requests\":" requests \
+    ",\"clients\":" clients ",\"queued\":" queued ",\"waiting_bytes\":0,\"origins\":" origins      \
+    ",\"body_bytes\":0,\"transfer_bytes\":0,\"observations\":0,"                                   \
+    "\"registrations\":0,\"state_bytes\":0,\"names\":0"                                            \
+    ",\"upstreams\":0,\"connections\":0,\"sessions\":0,\"handshakes\":0,\"displaced\":" displaced  \
+    "}\n"
+
+/* @p count requests of the client of replay_ask(), for as many origin servers. */
+static void ask_others(struct replay *replay, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        char head[32], target[64];
+        snprintf(head, sizeof(head), "51 01 %04x %02x", i, i);
+        snprintf(target, sizeof(target), "35=coap://203.0.113.%u/x", i + 1);
+        replay_ask(replay, words(head, target));
+    }
+}
+
+/* Tables whose books are kept only while they are full: the origin servers that one source has. */
+static void test_displaced_origins(void **state)
+{
+    static const char *const settings[] = {"limits.origins=16", NULL};
+    struct replay replay;
+    (void)state;
+    replay_start(&replay, settings);
+    struct fake_peer *other = fake_peer_new("192.0.2.8:40001");
+    ask_others(&replay, 16);
+    fake_net_run(1);
+    assert_list(&replay, inspect_sources, "", HELD("192.0.2.7", "0", "16", "0", "0", "0", "0"));
+    fake_peer_send(other, PROXY, words("51 01 0001 b1", CRI));
+    fake_net_run(1);
+    assert_list(&replay, inspect_sources, "",
+                HELD("192.0.2.7", "93", "15", "0", "0", "15", "1")
+                    HELD("192.0.2.8", "6", "1", "0", "0", "1", "0"));
+    fake_net_run(300000);
+    assert_list(&replay, inspect_sources, "", "");
+    replay_stop(&replay);
+}
+
+/* The same of a queue, which has its book until it is half empty. */
+static void test_displaced_in_a_queue(void **state)
+{
+    static const char *const settings[] = {"limits.origin-queue=4", "scheme coap.nstart=1",
+                                           "scheme coap.nstart-max=1", NULL};
+    struct replay replay;
+    (void)state;
+    replay_start(&replay, settings);
+    struct fake_peer *other = fake_peer_new("192.0.2.8:40001");
+    for (unsigned i = 0; i < 5; i++) {
+        char head[32];
+        snprintf(head, sizeof(head), "51 01 %04x %02x", i, i);
+        replay_ask(&replay, words(head, CRI));
+    }
+    fake_net_run(1);
+    assert_list(&replay, inspect_sources, "", HELD("192.0.2.7", "0", "5", "0", "0", "0", "0"));
+    fake_peer_send(other, PROXY, words("51 01 0001 b1", CRI));
+    fake_net_run(1);
+    assert_list(&replay, inspect_sources, "",
+                HELD("192.0.2.7", "60", "4", "0", "3", "0", "1")
+                    HELD("192.0.2.8", "20", "1", "0", "1", "0", "0"));
+    fake_net_run(300000);
+    assert_list(&replay, inspect_sources, "", "");
+    replay_stop(&replay);
+}
+
+/* And of the table of clients, which has its book until as many have come as there are slots. */
+static void test_displaced_clients(void **state)
+{
+    static const char *const settings[] = {"limits.clients=16", "scheme coap.nstart=64", NULL};
+    struct replay replay;
+    char address[32];
+    (void)state;
+    replay_start(&replay, settings);
+    for (unsigned i = 0; i < 17; i++) {
+        snprintf(address, sizeof(address), "192.0.2.%u:%u", i < 16 ? 7 : 8, 50000 + i);
+        fake_peer_send(fake_peer_new(address), PROXY, words("51 01 0001 b1", CRI));
+        fake_net_run(1);
+    }
+    assert_list(&replay, inspect_sources, "",
+                HELD("192.0.2.7", "93", "15", "15", "0", "0", "1")
+                    HELD("192.0.2.8", "6", "1", "1", "0", "0", "0"));
+    fake_net_run(300000);
+    for (unsigned i = 0; i < 16; i++) { /* there is room for all of these */
+        snprintf(address, sizeof(address), "192.0.2.9:%u", 50000 + i);
+        fake_peer_send(fake_peer_new(address), PROXY, words("51 01 0001 b1", CRI));
+        fake_net_run(300000);
+    }
+    assert_list(&replay, inspect_sources, "", "");
     replay_stop(&replay);
 }
 
@@ -375,10 +468,17 @@ static void test_closing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_clients),      cmocka_unit_test(test_requests),
-        cmocka_unit_test(test_observations), cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_shares),       cmocka_unit_test(test_displaced),
-        cmocka_unit_test(test_cached),       cmocka_unit_test(test_config),
+        cmocka_unit_test(test_clients),
+        cmocka_unit_test(test_requests),
+        cmocka_unit_test(test_observations),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_shares),
+        cmocka_unit_test(test_displaced),
+        cmocka_unit_test(test_displaced_origins),
+        cmocka_unit_test(test_displaced_in_a_queue),
+        cmocka_unit_test(test_displaced_clients),
+        cmocka_unit_test(test_cached),
+        cmocka_unit_test(test_config),
         cmocka_unit_test(test_closing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -17,7 +17,6 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 FUNCTION = re.compile(r"^static\s[^;{}()=]*?\b(\w+)\([^;{}]*\)\s*\{", re.M)
 
 REMAINING = """
-slot_to_use
 """
 
 
