@@ -708,11 +708,22 @@ static void datagram_on_failure(void *context, const struct handshake_failure *f
 }
 
 const struct udp_handler datagram_handler = {datagram_on_datagram, datagram_on_error};
+/* A device that is reached by its session has to be waited for once that is closed. */
+static bool session_is_of_device(void *context, const struct dtls_session *session)
+{
+    const struct listener *listener = context;
+    const struct address *remote = &dtls_session_path(session)->remote;
+    const struct client *client =
+        client_table_find_secure(&listener->side->clients, remote, listener->index, session);
+    return client != NULL && client->session == session && client->device != NULL;
+}
+
 const struct dtls_handler secure_datagram_handler = {
     .on_open = on_session_open,
     .on_datagram = on_secure_datagram,
     .on_close = on_session_closed,
     .is_believed = is_believed,
+    .is_needed = session_is_of_device,
     .on_move = on_session_moved,
     .on_failure = datagram_on_failure,
 };

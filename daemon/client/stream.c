@@ -479,13 +479,15 @@ static enum conn_need need_of(void *conn_context, const struct conn *conn)
 {
     const struct stream *stream = conn_context;
     (void)conn;
+    if (stream->device != NULL) {
+        return CONN_DEVICE;
+    }
     bool is_busy = stream->http != NULL && http_front_is_busy(stream->http) &&
                    !http_front_has_events(stream->http);
-    if (stream->peer.in_flight > 0 || is_busy ||
-        (stream->device != NULL && device_is_asked(stream->device))) {
+    if (stream->peer.in_flight > 0 || is_busy) {
         return CONN_ASKS;
     }
-    return stream->peer.watcher != NULL || stream->device != NULL ? CONN_OBSERVES : CONN_IDLE;
+    return stream->peer.watcher != NULL ? CONN_OBSERVES : CONN_IDLE;
 }
 
 /* The client may connect again, and is told so in place of an Abort: nothing was wrong. */

@@ -22,11 +22,8 @@
  * Room for a newcomer where a listener has as many connections as it may have. The address that
  * has most of them gives up one; where all have as many, only one that has been idle for a while
  * goes. Of a few that were not used for longest it is the one that is needed least (enum
- * conn_need).
- *
- * A use of connections that outweighs these, such as a device that is reached only over the
- * connection that it has opened, is one more row of enum conn_need behind them. What keeps such
- * a connection alive has to be counted with conn_note_use().
+ * conn_need). All that comes or leaves is a use, also what only keeps a connection alive: that of a
+ * device is the one unused for longest only where the device is silent.
  */
 
 /* Connections that are looked at for one to close. */
@@ -67,7 +64,7 @@ static struct conn *choose(const struct conn_listener *listener, const struct ad
     struct holding *holding = account_yield(&listener->accounts, newcomer, 1, &is_owed);
     const struct account *largest = holding != NULL ? holding->account : NULL;
     struct conn *chosen = NULL;
-    enum conn_need least = CONN_ASKS;
+    enum conn_need least = CONN_DEVICE;
 
     for (unsigned i = 0; i < CANDIDATES_MAX && holding != NULL; i++) {
         struct conn *conn = HASH_ENTRY(holding, struct conn, holding);

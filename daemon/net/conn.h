@@ -27,6 +27,7 @@ enum conn_need {
     CONN_IDLE,     /* nothing is awaited on it */
     CONN_OBSERVES, /* notifications may come */
     CONN_ASKS,     /* requests are in flight */
+    CONN_DEVICE,   /* a device is reached by it, which has to be waited for once it is closed */
 };
 
 struct handshake_failure;

@@ -6,8 +6,8 @@
  *
  * A ClientHello without a valid cookie is answered without any state. Sessions
  * are bounded in number, in handshakes under way, in time of a handshake and in
- * idle time; the one idle for longest makes room. Datagrams in and out go
- * through the socket's own batches.
+ * idle time; the one idle for longest makes room, one that is needed last.
+ * Datagrams in and out go through the socket's own batches.
  */
 #ifndef CRIPROXY_DTLS_H
 #define CRIPROXY_DTLS_H
@@ -97,6 +97,11 @@ struct dtls_handler {
      * that only a connection id led to its session (RFC 9146 section 6). NULL: it never is.
      */
     bool (*is_believed)(void *context, const struct address *remote);
+    /*
+     * Whether a session is needed: one that is not makes room before it, if it is one of those of
+     * the same source that were idle for longest. NULL: none is.
+     */
+    bool (*is_needed)(void *context, const struct dtls_session *session);
     /* dtls_session_path() is another one now, and was @p before. NULL: no callback. */
     void (*on_move)(void *context, struct dtls_session *session, const struct udp_path *before);
     /* A handshake has failed; no function of the listener may be called from here. NULL: no

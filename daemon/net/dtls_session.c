@@ -209,12 +209,34 @@ void session_touch(struct dtls_session *session)
     }
 }
 
-/* To be ended for a newcomer: of the source that has most the one idle for longest. */
-static struct dtls_session *first_to_go(const struct account_book *book)
+/* Sessions that are looked at for one that is not needed. */
+#define GO_TRIES 32u
+
+/* To be ended for a newcomer: of the source that has most the oldest. */
+static struct dtls_session *oldest_handshake(const struct dtls_listener *listener)
 {
-    struct holding *holding = account_largest(book);
+    struct holding *holding = account_largest(&listener->handshake_accounts);
     account_note_displaced(holding);
     return HASH_ENTRY(holding, struct dtls_session, holding);
+}
+
+/* Likewise the one idle for longest, of those that are not needed if there are some. */
+static struct dtls_session *first_to_go(const struct dtls_listener *listener)
+{
+    const struct dtls_handler *handler = listener->handler;
+    struct holding *longest = account_largest(&listener->session_accounts);
+    struct holding *holding = handler->is_needed != NULL ? longest : NULL;
+    for (unsigned i = 0; i < GO_TRIES && holding != NULL && holding->account == longest->account;
+         i++) {
+        if (!handler->is_needed(listener->context,
+                                HASH_ENTRY(holding, struct dtls_session, holding))) {
+            longest = holding;
+            break;
+        }
+        holding = account_next(holding);
+    }
+    account_note_displaced(longest);
+    return HASH_ENTRY(longest, struct dtls_session, holding);
 }
 
 /* ---- birth ---- */
@@ -258,7 +280,7 @@ struct dtls_session *session_new(struct dtls_listener *listener, const struct ud
     }
     if (listener->handshaking_count >= listener->options.handshakes_max) {
         dtls_count(&listener->counters.handshakes_evicted);
-        session_doom(first_to_go(&listener->handshake_accounts), "too many handshakes");
+        session_doom(oldest_handshake(listener), "too many handshakes");
     }
     session->shake->ssl = ssl;
     session->state = SESSION_HANDSHAKING;
@@ -308,7 +330,7 @@ void session_establish(struct dtls_session *session)
 
     if (!doom_replaced(session) && listener->counters.sessions >= listener->options.sessions_max) {
         dtls_count(&listener->counters.sessions_evicted);
-        session_shut(first_to_go(&listener->session_accounts), "evicted");
+        session_shut(first_to_go(listener), "evicted");
     }
     session_list_remove(&listener->handshaking, session);
     account_discharge(&listener->handshake_accounts, &session->holding);

@@ -274,7 +274,22 @@ static const char *act_idles(struct fake_stream *stream, struct words words)
     return said == ms ? NULL : "the connection is closed at another time, or kept";
 }
 
-/* closes, moves, moves ADDRESS, reached ADDRESS, room BYTES */
+/* needed idle|observes|asks|device */
+static const char *act_needed(enum conn_need need, struct words words)
+{
+    static const char *const names[] = {
+        [CONN_IDLE] = "idle",
+        [CONN_OBSERVES] = "observes",
+        [CONN_ASKS] = "asks",
+        [CONN_DEVICE] = "device",
+    };
+    if (words.count != 2) {
+        return "needed idle|observes|asks|device";
+    }
+    return strcmp(words.at[1], names[need]) == 0 ? NULL : names[need];
+}
+
+/* closes, moves, moves ADDRESS, reached ADDRESS, room BYTES, needed idle|device */
 static const char *act_of_dtls(struct engine_stage *engine, struct actor *actor, struct words words)
 {
     struct endpoint *endpoint = actor->end;
@@ -287,12 +302,16 @@ static const char *act_of_dtls(struct engine_stage *engine, struct actor *actor,
         engine_stage_establish(actor);
     } else if (strcmp(verb, "moves") == 0) {
         endpoint->moved_to = pool_format(&engine->pool, "%s", words.at[1]);
+    } else if (strcmp(verb, "needed") == 0) {
+        bool is_needed = fake_dtls_is_needed(endpoint->session);
+        return act_needed(is_needed ? CONN_DEVICE : CONN_IDLE, words);
     } else if (strcmp(verb, "reached") == 0 && words.count == 2) {
         return fake_dtls_was_at(endpoint->session, words.at[1]) ? NULL : "at another address";
     } else if (strcmp(verb, "room") == 0 && words.count == 2) {
         fake_dtls_set_room(endpoint->session, (size_t)number_of(words.at[1]));
     } else {
-        return "a session closes, moves, moves ADDRESS, is reached ADDRESS, or has room BYTES";
+        return "a session closes, moves, moves ADDRESS, is reached ADDRESS, is needed, or has "
+               "room BYTES";
     }
     return NULL;
 }
@@ -312,10 +331,12 @@ static const char *act_of_stream(struct actor *actor, struct words words)
         fake_stream_stop_reading(endpoint->stream, *verb == 's');
     } else if (strcmp(verb, "idles") == 0) {
         return act_idles(endpoint->stream, words);
+    } else if (strcmp(verb, "needed") == 0) {
+        return act_needed(fake_stream_need(endpoint->stream), words);
     } else if (strcmp(verb, "paused") == 0) {
         return fake_stream_is_paused(endpoint->stream) ? NULL : "the proxy goes on reading";
     } else {
-        return "a client connects, closes, stops reading, reads on, idles or is paused";
+        return "a client connects, closes, stops reading, reads on, idles, is needed or is paused";
     }
     return NULL;
 }

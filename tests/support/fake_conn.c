@@ -395,6 +395,12 @@ uint32_t fake_stream_idle(struct fake_stream *stream)
     return stays_ms;
 }
 
+enum conn_need fake_stream_need(const struct fake_stream *stream)
+{
+    const struct conn *conn = &stream->conn;
+    return conn->listener->handler->need_of(conn->context, conn);
+}
+
 void fake_stream_close(struct fake_stream *stream)
 {
     end(&stream->conn, "closed by the peer");

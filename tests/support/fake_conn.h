@@ -60,6 +60,9 @@ size_t fake_stream_waiting(const struct fake_stream *stream);
  */
 uint32_t fake_stream_idle(struct fake_stream *stream);
 
+/** How much the proxy says that it needs the connection, where it has too many. */
+enum conn_need fake_stream_need(const struct fake_stream *stream);
+
 /** The peer closes the connection. */
 void fake_stream_close(struct fake_stream *stream);
 

@@ -405,6 +405,12 @@ uint64_t fake_dtls_taken_ms(const struct dtls_session *session)
     return session->taken_ms;
 }
 
+bool fake_dtls_is_needed(const struct dtls_session *session)
+{
+    const struct dtls_listener *listener = session->listener;
+    return listener->handler->is_needed(listener->context, session);
+}
+
 bool fake_dtls_was_at(const struct dtls_session *session, const char *at)
 {
     struct address address;

@@ -40,6 +40,9 @@ bool fake_dtls_take(struct dtls_session *session, uint8_t *buffer, size_t capaci
 /** When what fake_dtls_take() gave last was sent, in ms of fake_net_now_ms(). */
 uint64_t fake_dtls_taken_ms(const struct dtls_session *session);
 
+/** Whether the proxy says that it needs the session, where it has too many. */
+bool fake_dtls_is_needed(const struct dtls_session *session);
+
 /** Whether what fake_dtls_take() gave last was sent to @p at, an address with its port. */
 bool fake_dtls_was_at(const struct dtls_session *session, const char *at);
 

@@ -54,20 +54,36 @@ def control(tmp_path):
 
 
 @pytest.fixture
-def proxy(start_proxy, tmp_path, control):
+def start_with(start_proxy, tmp_path, control):
     keys = tmp_path / "keys"
     keys.write_text("b-17:%s\nstranger:%s\n" % (KEY.encode().hex(), KEY.encode().hex()))
-    return start_proxy("--listen", "coaps://127.0.0.1:0", "--set", "tls.psk-file=%s" % keys,
-                       "--set", "devices.zone=devices.example",
-                       "--set", "device boiler.identity=b-17",
-                       "--set", "device lamp.address=127.0.0.1", "--set", "admin.socket=%s" % control,
-                       listen=("127.0.0.1",))
+
+    def start(*settings):
+        return start_proxy("--listen", "coaps://127.0.0.1:0", "--set", "tls.psk-file=%s" % keys,
+                           "--set", "devices.zone=devices.example",
+                           "--set", "device boiler.identity=b-17",
+                           "--set", "device lamp.address=127.0.0.1",
+                           "--set", "admin.socket=%s" % control, *settings, listen=("127.0.0.1",))
+
+    return start
+
+
+@pytest.fixture
+def proxy(start_with):
+    return start_with()
 
 
 def devices(control):
     done = subprocess.run([program("criproxyctl"), "-s", control, "--json", "devices"],
                           capture_output=True, text=True, check=True)
     return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def counter(control, name):
+    done = subprocess.run([program("criproxyctl"), "-s", control, "--json", "stats"],
+                          capture_output=True, text=True, check=True)
+    return next(row["value"] for row in map(json.loads, done.stdout.splitlines())
+                if row["name"] == name)
 
 
 def device_row(control, name="boiler"):
@@ -132,6 +148,20 @@ def test_a_stranger_is_no_device(proxy, control):
     device.wait_for("connected")
     assert device_row(control)["state"] == "gone"
     device.close()
+
+
+def test_a_device_keeps_its_session_where_all_are_taken(start_with, control):
+    """DEV-1: its session is idle for longest, but it has to be waited for once it has none."""
+    proxy = start_with("--set", "tls.sessions=2", "--set", "proxy.workers=1")
+    device = Device(proxy)
+    wait_until_open(control)
+    strangers = [Device(proxy, identity="stranger") for _ in range(3)]
+    wait_until(lambda: counter(control, "sessions_evicted") >= 2)
+    with proxy.client() as client:
+        assert ask(client).payload == b"0"
+    assert device_row(control)["state"] == "open"
+    for one in [device, *strangers]:
+        one.close()
 
 
 def test_another_session_takes_the_place(proxy, control):

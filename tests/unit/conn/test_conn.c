@@ -526,6 +526,43 @@ static void test_least_needed_connection_makes_room(void **state)
     close_all(clients, 5);
 }
 
+/* What is sent is a use as well: the keep-alive of a device that does not answer. */
+static void test_what_is_sent_is_a_use(void **state)
+{
+    int clients[4];
+    (void)state;
+    start_recycling(TRANSPORT_TCP, 3);
+    for (unsigned i = 0; i < 3; i++) {
+        clients[i] = client_opened_from("127.0.0.2");
+    }
+    assert_true(conn_send(owner.ends[0]->conn, (const uint8_t *)"ping", 4));
+    client_expect(&owner, clients[0], "ping");
+    clients[3] = client_opened_from("127.0.0.3");
+    expect_recycled(1, 1, 0);
+    close_all(clients, 4);
+}
+
+/* A device is the last, even where all others of its address ask. */
+static void test_connection_of_a_device_makes_room_last(void **state)
+{
+    int clients[6];
+    (void)state;
+    start_recycling(TRANSPORT_TCP, 4);
+    owner.need[0] = CONN_DEVICE;
+    owner.need[1] = CONN_ASKS;
+    owner.need[2] = CONN_DEVICE;
+    owner.need[3] = CONN_ASKS;
+    for (unsigned i = 0; i < 4; i++) {
+        clients[i] = client_opened_from("127.0.0.2");
+    }
+    clients[4] = client_opened_from("127.0.0.3");
+    expect_recycled(1, 1, 0);
+    owner.need[3] = CONN_DEVICE;
+    clients[5] = client_opened_from("127.0.0.4"); /* one of three, the one unused for longest */
+    expect_recycled(0, 2, 0);
+    close_all(clients, 6);
+}
+
 /* All addresses have as many: only what is idle goes, and only when it has been for a while. */
 static void test_idle_connection_makes_room_among_equals(void **state)
 {
@@ -687,6 +724,8 @@ int main(void)
         TEST(test_one_connection_too_many_is_refused),
         TEST(test_address_with_most_connections_makes_room),
         TEST(test_least_needed_connection_makes_room),
+        TEST(test_what_is_sent_is_a_use),
+        TEST(test_connection_of_a_device_makes_room_last),
         TEST(test_idle_connection_makes_room_among_equals),
         TEST(test_unfinished_handshake_makes_room),
         TEST(test_no_descriptor_for_a_client),

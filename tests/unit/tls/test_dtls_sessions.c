@@ -67,6 +67,62 @@ static void test_the_session_idle_for_longest_makes_room(void **state)
     server_stop();
 }
 
+/* The one idle for longest is that of a device, which stays while there is another of its source.
+ */
+static void test_a_needed_session_makes_room_last(void **state)
+{
+    static const char *const addresses[] = {"127.0.0.2:40001", "127.0.0.2:40002", "127.0.0.3:40001",
+                                            "127.0.0.4:40001", "127.0.0.2:40003"};
+    struct client clients[5];
+    char answer[16];
+    (void)state;
+
+    server_start_with(credentials_psk(), &small);
+    server.needed_port = 40001;
+    for (size_t i = 0; i < 4; i++) {
+        open_at(&clients[i], addresses[i]);
+        client_must_talk(&clients[i], "hello");
+    }
+    assert_int_equal(dtls_counters(server.listener)->sessions_evicted, 1);
+    assert_true(has_close_notify(&clients[1]));
+    assert_int_equal(client_ask(&clients[0], "still", answer, sizeof answer), 5);
+    open_at(&clients[4], addresses[4]); /* all are needed: one goes all the same */
+    client_must_talk(&clients[4], "hello");
+    assert_int_equal(dtls_counters(server.listener)->sessions_evicted, 2);
+    assert_int_equal(dtls_counters(server.listener)->sessions, 3);
+    assert_true(has_close_notify(&clients[2]));
+    for (size_t i = 0; i < 5; i++) {
+        client_close(&clients[i]);
+    }
+    server_stop();
+}
+
+/* What is sent is a use as well: the keep-alive of a device that does not answer. */
+static void test_what_is_sent_is_a_use(void **state)
+{
+    static const char *const addresses[] = {"127.0.0.1:40001", "127.0.0.1:40002", "127.0.0.1:40003",
+                                            "127.0.0.1:40004"};
+    struct dtls_session *first = NULL;
+    struct client clients[4];
+    (void)state;
+
+    server_start_with(credentials_psk(), &small);
+    for (size_t i = 0; i < 3; i++) {
+        open_at(&clients[i], addresses[i]);
+        client_must_talk(&clients[i], "hello");
+        first = i == 0 ? server.session : first;
+    }
+    dtls_send(first, (const uint8_t *)"ping", 4);
+    open_at(&clients[3], addresses[3]);
+    client_must_talk(&clients[3], "hello");
+    assert_int_equal(dtls_counters(server.listener)->sessions_evicted, 1);
+    assert_true(has_close_notify(&clients[1]));
+    for (size_t i = 0; i < 4; i++) {
+        client_close(&clients[i]);
+    }
+    server_stop();
+}
+
 /* One address with many sessions, all in use, does not push out another's that is idle. */
 static void test_sessions_of_the_largest_address_make_room(void **state)
 {
@@ -559,6 +615,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_session_idle_for_longest_makes_room),
         cmocka_unit_test(test_sessions_of_the_largest_address_make_room),
+        cmocka_unit_test(test_a_needed_session_makes_room_last),
+        cmocka_unit_test(test_what_is_sent_is_a_use),
         cmocka_unit_test(test_the_oldest_handshake_makes_room),
         cmocka_unit_test(test_handshakes_do_not_evict_sessions),
         cmocka_unit_test(test_a_handshake_has_its_time),

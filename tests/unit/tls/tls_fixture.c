@@ -133,9 +133,16 @@ struct credentials *credentials_psk(void)
     return credentials_must_load(&options);
 }
 
+static bool is_needed(void *context, const struct dtls_session *session)
+{
+    (void)context;
+    return dtls_session_path(session)->remote.port == server.needed_port;
+}
+
 static const struct dtls_handler echo_handler = {.on_datagram = on_datagram,
                                                  .on_close = on_close,
                                                  .is_believed = is_believed,
+                                                 .is_needed = is_needed,
                                                  .on_move = on_move};
 
 static void open_listener(struct credentials *credentials, const struct dtls_options *options)

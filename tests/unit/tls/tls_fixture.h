@@ -55,6 +55,7 @@ struct server {
     struct dtls_listener *listener;
     struct dtls_options options;
     unsigned datagrams, closes;
+    uint16_t needed_port; /* sessions of clients there are needed */
     size_t last_len;
     char last[2048];              /* NUL-terminated */
     struct identity *identity;    /* of who sent last; held */
