@@ -228,6 +228,10 @@ static void print_reached(void)
     }
     print_message("\n  with targets of their own: %u asked, %llu seen", (unsigned)chaos.asked_count,
                   (unsigned long long)chaos.checked);
+    print_message("\n  displaced: queued=%llu origins=%llu clients=%llu",
+                  (unsigned long long)replay_metric(&chaos.replay, queued_displaced),
+                  (unsigned long long)replay_metric(&chaos.replay, origins_displaced),
+                  (unsigned long long)replay_metric(&chaos.replay, clients_displaced));
     print_message("\n  hits=%llu coalesced=%llu transfers=%llu notified=%llu observers_lost=%llu\n",
                   (unsigned long long)replay_metric(&chaos.replay, cache_hits),
                   (unsigned long long)replay_metric(&chaos.replay, requests_coalesced),

@@ -69,6 +69,9 @@ static void test_each_table_has_the_prefix(void **state)
         &engine->client.observations.accounts,
         &engine->client.observations.byte_accounts,
         &engine->client.http.bodies,
+        &engine->client.clients.book.accounts,
+        &engine->origin.origins.book.accounts,
+        &engine->origin.devices.waits,
     };
     for (size_t i = 0; i < sizeof(books) / sizeof(books[0]); i++) {
         assert_int_equal(books[i]->ipv6_bits, 48);
