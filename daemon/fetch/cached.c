@@ -636,7 +636,8 @@ static enum reason check_question(struct fetch_side *side, const struct question
      * tokens of their own, end by Hop-Limit (ERR-14).
      */
     if (fetch_by_token(&side->fetches, question->message->token) != NULL ||
-        relay_by_token(&side->origin, question->message->token) != NULL) {
+        (side->origin.relays.count > 0 &&
+         relay_by_token(&side->origin, question->message->token) != NULL)) {
         return REASON_loop_detected;
     }
     bool is_for_group = question->options->multicast_timeout.data != NULL ||

@@ -144,6 +144,7 @@ static void end_relayed(struct origin_side *side, struct relay *relay)
 {
     sending_release(side, &relay->sending);
     hash_map_remove(&relay->by_token);
+    side->relays.count--;
     free_order(relay->order);
     relay->order = NULL;
     relay_unref(relay);
@@ -310,6 +311,7 @@ static void begin_relayed(struct origin_side *side, struct relay *relay)
         token[0] |= (uint8_t)TOKEN_BIT;
     } while (relay_by_token(side, (struct bytes){token, TOKEN_LEN}) != NULL);
     hash_map_add(&side->relays.by_token, &relay->by_token, token_number(token));
+    side->relays.count++;
     atomic_fetch_add(&relay->references, 1);
 }
 

@@ -47,7 +47,8 @@ struct sending_calls;
 
 /* What a worker has of others' requests. */
 struct relay_table {
-    struct hash_map by_token; /* what it does for others */
+    struct hash_map by_token; /* what it does for others, */
+    uint32_t count;           /* as many of them */
     struct queue_turn *turns; /* RELAY_TURNS of them */
 };
 
