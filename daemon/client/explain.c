@@ -15,6 +15,7 @@
 #include "conf/config.h"
 #include "conf/recording.h"
 #include "context/target.h"
+#include "fetch/admit.h"
 #include "fetch/encode.h"
 #include "fetch/group.h"
 #include "fetch/hops.h"
@@ -359,7 +360,7 @@ static bool leads_to_listener(const struct config *config, const struct explain_
     return false;
 }
 
-/* As published_is_own(), of the listeners that the configuration names. */
+/* As admit_is_own(), of the listeners that the configuration names. */
 static bool explain_is_own(const struct config *config, const struct explain_question *question,
                            const struct target *target)
 {
@@ -368,7 +369,7 @@ static bool explain_is_own(const struct config *config, const struct explain_que
         is_port = is_port || (config->listeners[i].transport == target->scheme->transport &&
                               config->listeners[i].bind.port == target->port);
     }
-    return published_is_own_name(config, target, is_port) ||
+    return admit_is_own_name(config, target, is_port) ||
            (!target->is_name &&
             leads_to_listener(config, question, target->scheme, &target->address));
 }

@@ -21,6 +21,7 @@
 #include "client/trace.h"
 #include "coap/option.h"
 #include "context/target.h"
+#include "fetch/admit.h"
 #include "fetch/cached.h"
 #include "fetch/coalesce.h"
 #include "fetch/forward.h"
@@ -674,7 +675,7 @@ static bool take_published(struct client_side *side, struct incoming *incoming,
     struct target_memory memory = {side->context.target_memory, side->context.target_memory_bytes};
     struct target *target = &incoming->target;
     const struct config_publish *published =
-        published_is_own(&side->fetch, target) ? published_find(config, &target->path) : NULL;
+        admit_is_own(&side->fetch, target) ? published_find(config, &target->path) : NULL;
     if (published == NULL) {
         return true;
     }

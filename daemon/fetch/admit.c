@@ -2,6 +2,7 @@
 #include "fetch/admit.h"
 
 #include "coap/target.h"
+#include "conf/publish.h"
 #include "fetch/route.h"
 #include "fetch/side.h"
 #include "net/interfaces.h"
@@ -81,6 +82,39 @@ void own_hosts_close(struct own_hosts *own, enum transport transport, const stru
             return;
         }
     }
+}
+
+bool admit_is_own_name(const struct config *config, const struct target *target,
+                       bool is_listener_port)
+{
+    const struct bytes host = {target->name, target->is_name ? target->name_len : 0};
+    for (size_t i = 0; i < config->own_name_count; i++) {
+        const struct config_own_name *own = &config->own_names[i];
+        bool is_host = target->is_name ? bytes_equal(own->name, host)
+                                       : own->name.len == 0 &&
+                                             address_same_host(&own->address, &target->address);
+        bool is_port =
+            own->address.port == 0 ? is_listener_port : own->address.port == target->port;
+        if (is_host && is_port) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool admit_is_own(struct fetch_side *side, const struct target *target)
+{
+    if (target->form == TARGET_FORM_NONE) {
+        return true;
+    }
+    enum transport transport = target->scheme->transport;
+    if (side->context.config->own_name_count > 0 &&
+        admit_is_own_name(side->context.config, target,
+                          own_hosts_has_port(&side->own, transport, target->port))) {
+        return true;
+    }
+    return !target->is_name && own_hosts_has_entrance(&side->own, context_now_ms(&side->context),
+                                                      transport, &target->address);
 }
 
 /* --- admit -------------------------------------------------------------- */

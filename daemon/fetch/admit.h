@@ -11,6 +11,7 @@
 #include "coap/transport.h"
 #include "policy/asker.h"
 
+struct config;
 struct fetch_side;
 struct target;
 
@@ -94,5 +95,20 @@ void own_hosts_open(struct own_hosts *own, enum transport transport, const struc
 
 /** It is closed; another at the same address stays. Cannot fail. */
 void own_hosts_close(struct own_hosts *own, enum transport transport, const struct address *bound);
+
+/**
+ * Whether the host of @p target is one of proxy.names.
+ *
+ * @param is_listener_port whether a listener with the transport of the target's scheme has its
+ *                         port: the names without a port are for these.
+ */
+bool admit_is_own_name(const struct config *config, const struct target *target,
+                       bool is_listener_port);
+
+/**
+ * Whether a request for @p target is for the proxy itself: no form has named a target, or its host
+ * is one of proxy.names, or it is the address of a listener (TGT-3).
+ */
+bool admit_is_own(struct fetch_side *side, const struct target *target);
 
 #endif

@@ -13,7 +13,6 @@
 #include "fetch/coalesce.h"
 #include "fetch/group.h"
 #include "fetch/hops.h"
-#include "fetch/published.h"
 #include "fetch/shared.h"
 #include "fetch/side.h"
 #include "policy/access.h"
@@ -627,7 +626,7 @@ static enum reason check_question(struct fetch_side *side, const struct question
 {
     const struct config *config = side->context.config;
     const struct target *target = question->target;
-    if (published_is_own(side, target)) {
+    if (admit_is_own(side, target)) {
         return REASON_local;
     }
     /*

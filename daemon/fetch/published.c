@@ -3,45 +3,9 @@
 
 #include "coap/option.h"
 #include "fetch/self.h"
-#include "fetch/side.h"
 
 #include <assert.h>
 #include <string.h>
-
-/* --- hosts -------------------------------------------------------------- */
-
-bool published_is_own_name(const struct config *config, const struct target *target,
-                           bool is_listener_port)
-{
-    const struct bytes host = {target->name, target->is_name ? target->name_len : 0};
-    for (size_t i = 0; i < config->own_name_count; i++) {
-        const struct config_own_name *own = &config->own_names[i];
-        bool is_host = target->is_name ? bytes_equal(own->name, host)
-                                       : own->name.len == 0 &&
-                                             address_same_host(&own->address, &target->address);
-        bool is_port =
-            own->address.port == 0 ? is_listener_port : own->address.port == target->port;
-        if (is_host && is_port) {
-            return true;
-        }
-    }
-    return false;
-}
-
-bool published_is_own(struct fetch_side *side, const struct target *target)
-{
-    if (target->form == TARGET_FORM_NONE) {
-        return true;
-    }
-    enum transport transport = target->scheme->transport;
-    if (side->context.config->own_name_count > 0 &&
-        published_is_own_name(side->context.config, target,
-                              own_hosts_has_port(&side->own, transport, target->port))) {
-        return true;
-    }
-    return !target->is_name && own_hosts_has_entrance(&side->own, context_now_ms(&side->context),
-                                                      transport, &target->address);
-}
 
 /* --- paths -------------------------------------------------------------- */
 

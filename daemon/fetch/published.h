@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Hosts and paths of the proxy's own: proxy.names, and the sections [publish NAME], whose paths
- * stand for targets elsewhere (a reverse proxy, RFC 7252 section 5.7.3). A request for such a path
- * has its target replaced before anything else is decided about it. From there on it is as if the
- * client had named that target: access rules, cache, queue, route and limits are the target's.
+ * Paths of the proxy's own that stand for targets elsewhere: the sections [publish NAME] (a reverse
+ * proxy, RFC 7252 section 5.7.3). A request for such a path has its target replaced before anything
+ * else is decided about it. From there on it is as if the client had named that target: access
+ * rules, cache, queue, route and limits are the target's.
  *
  * A target is replaced once. Where the section itself leads to the proxy, the path that comes out
  * is looked up among the proxy's own few resources and nowhere else.
@@ -14,23 +14,6 @@
 #include "coap/target.h"
 #include "conf/publish.h"
 #include "context/target.h"
-
-struct fetch_side;
-
-/**
- * Whether the host of @p target is one of proxy.names.
- *
- * @param is_listener_port whether a listener with the transport of the target's scheme has its
- *                         port: the names without a port are for these.
- */
-bool published_is_own_name(const struct config *config, const struct target *target,
-                           bool is_listener_port);
-
-/**
- * Whether a request for @p target is for the proxy itself: no form has named a target, or its host
- * is one of proxy.names, or it is the address of a listener (TGT-3).
- */
-bool published_is_own(struct fetch_side *side, const struct target *target);
 
 /** The section with the longest path that @p path begins with, by whole segments; or NULL. */
 const struct config_publish *published_find(const struct config *config,
