@@ -199,6 +199,13 @@ static void room_make(struct client_side *side, struct leg *leg, size_t bytes)
 /* What the request to the next hop may have more than the client's: header, token, options. */
 #define FETCH_OVERHEAD 512u
 
+/* @p reason in its own words. Only the first byte of the text is cleared. */
+static void problem_set(struct problem *problem, enum reason reason)
+{
+    problem->reason = reason;
+    problem->text[0] = '\0';
+}
+
 /* What has been found out about a request so far. */
 struct incoming {
     const struct message *message;

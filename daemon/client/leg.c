@@ -18,6 +18,11 @@ struct bytes leg_default_host(const struct leg *leg)
     return (struct bytes){(const uint8_t *)host, strlen(host)};
 }
 
+uint64_t leg_token_key(const struct leg *leg, uint64_t seed)
+{
+    return hash_bytes(leg->token.data, leg->token.len, (uint64_t)(uintptr_t)leg->peer ^ seed);
+}
+
 uint64_t leg_serial(const struct client_side *side, const struct leg *leg)
 {
     switch (leg->kind) {

@@ -89,10 +89,7 @@ struct leg {
 struct bytes leg_default_host(const struct leg *leg);
 
 /** Hash of client and token under @p seed. */
-static inline uint64_t leg_token_key(const struct leg *leg, uint64_t seed)
-{
-    return hash_bytes(leg->token.data, leg->token.len, (uint64_t)(uintptr_t)leg->peer ^ seed);
-}
+uint64_t leg_token_key(const struct leg *leg, uint64_t seed);
 
 /** Whether they are the same client's under the same token. */
 static inline bool leg_has_same_token(const struct leg *leg, const struct leg *other)

@@ -21,6 +21,16 @@ const struct reason_row *reason_row(enum reason reason)
     return &rows[reason];
 }
 
+bool reason_is_success(enum reason reason)
+{
+    return rows[reason].about == REASON_ABOUT_success;
+}
+
+bool reason_is_about_client(enum reason reason)
+{
+    return rows[reason].about == REASON_ABOUT_client;
+}
+
 const char *reason_about_name(enum reason_about about)
 {
     static const char *const names[] = {

@@ -46,16 +46,10 @@ const struct reason_row *reason_row(enum reason reason);
 const char *reason_about_name(enum reason_about about);
 
 /** Whether the client got what it asked for. */
-static inline bool reason_is_success(enum reason reason)
-{
-    return reason_row(reason)->about == REASON_ABOUT_success;
-}
+bool reason_is_success(enum reason reason);
 
 /** Whether it says something about the client or its request: nothing to others that have
  *  asked for the same target. */
-static inline bool reason_is_about_client(enum reason reason)
-{
-    return reason_row(reason)->about == REASON_ABOUT_client;
-}
+bool reason_is_about_client(enum reason reason);
 
 #endif

@@ -26,13 +26,6 @@ struct problem {
     char text[PROBLEM_TEXT_MAX]; /* empty: the reason's own words do */
 };
 
-/** @p reason in its own words. Only the first byte of the text is cleared. */
-static inline void problem_set(struct problem *problem, enum reason reason)
-{
-    problem->reason = reason;
-    problem->text[0] = '\0';
-}
-
 /* Which of the forms named the target. */
 enum target_form {
     TARGET_FORM_NONE, /* the request is for the proxy itself */

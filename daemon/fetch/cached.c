@@ -24,6 +24,18 @@
 
 /* --- looking up --------------------------------------------------------- */
 
+/* Nothing is known yet. The key, and what lies behind the counts, is not cleared. */
+static void cached_lookup_begin(struct cached_lookup *lookup, uint8_t hop_limit)
+{
+    lookup->has_key = false;
+    lookup->is_unfit = false;
+    lookup->answer = CACHE_ANSWER_OFF;
+    lookup->sharing = CACHE_SHARING_NONE;
+    lookup->hop_limit = hop_limit;
+    lookup->candidates.count = 0;
+    lookup->etag_count = 0;
+}
+
 /*
  * Whether the names belong to this peer alone; false for NULL, for a certificate without a name
  * that is text, and for one with more names than are kept.

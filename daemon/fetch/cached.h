@@ -33,18 +33,6 @@ struct cached_lookup {
     uint32_t etag_count;
 };
 
-/** Nothing is known yet. The key, and what lies behind the counts, is not cleared. */
-static inline void cached_lookup_begin(struct cached_lookup *lookup, uint8_t hop_limit)
-{
-    lookup->has_key = false;
-    lookup->is_unfit = false;
-    lookup->answer = CACHE_ANSWER_OFF;
-    lookup->sharing = CACHE_SHARING_NONE;
-    lookup->hop_limit = hop_limit;
-    lookup->candidates.count = 0;
-    lookup->etag_count = 0;
-}
-
 /** Bytes that cached_begin() takes of a fetch's memory; 0 where the request has no key. */
 size_t cached_bytes(const struct cached_lookup *lookup, const struct message *message);
 

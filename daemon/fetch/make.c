@@ -538,6 +538,11 @@ static void keep_asker(struct fetch_side *side, struct fetch *fetch,
     }
 }
 
+bool fetch_goes_as_con(const struct fetch_recipe *recipe)
+{
+    return recipe->hop->scheme->upstream_type == UPSTREAM_TYPE_CON || !recipe->mirrors_non;
+}
+
 /*
  * Encode the request to the next hop into the fetch's memory.
  *

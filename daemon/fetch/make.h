@@ -37,10 +37,7 @@ struct fetch_recipe {
  * Whether it leaves as CON. As a rule whatever the client used: a lossy hop is repaired where it is
  * (MSG-37). Cannot fail.
  */
-static inline bool fetch_goes_as_con(const struct fetch_recipe *recipe)
-{
-    return recipe->hop->scheme->upstream_type == UPSTREAM_TYPE_CON || !recipe->mirrors_non;
-}
+bool fetch_goes_as_con(const struct fetch_recipe *recipe);
 
 /**
  * A new fetch in state prepared, with its token, its target and the datagram to the next hop.

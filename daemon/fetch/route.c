@@ -141,6 +141,11 @@ enum reason route_take(const struct fetch_side *side, const struct target *targe
     return reason;
 }
 
+bool next_hop_stands_in(const struct next_hop *hop)
+{
+    return hop->is_parent || hop->is_recording;
+}
+
 bool route_stands_in(const struct config *config, const struct target *target)
 {
     const struct config_route *route =

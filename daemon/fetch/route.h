@@ -58,10 +58,7 @@ enum reason route_take(const struct fetch_side *side, const struct target *targe
                        struct next_hop *ret_hop, const struct config_route **ret_route);
 
 /** Whether the addresses of the target are no affair of the proxy's: it sends to none of them. */
-static inline bool next_hop_stands_in(const struct next_hop *hop)
-{
-    return hop->is_parent || hop->is_recording;
-}
+bool next_hop_stands_in(const struct next_hop *hop);
 
 /**
  * Whether the way to @p target leads to a parent proxy, which then resolves its name, or to a
