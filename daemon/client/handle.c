@@ -370,7 +370,8 @@ static struct fetch_recipe recipe_of(const struct client_side *side,
                       .etags = lookup->etags,
                       .etag_count = lookup->etag_count,
                       .no_response = {true, tells_unwanted, leg->unwanted},
-                      .drops_echo = incoming->drops_echo},
+                      .drops_echo = incoming->drops_echo,
+                      .etag_seed = side->fetch.bodies.seed},
         .may_stay_unanswered = tells_unwanted,
         .asks_for_block = leg->has_block2,
         .is_group = incoming->options.multicast_timeout.data != NULL,
@@ -432,9 +433,14 @@ static void send_unobserved(struct client_side *side, struct request *request,
 static void send_on(struct client_side *side, struct incoming *incoming,
                     const struct question *question, const struct finding *finding)
 {
+    const struct request_options *options = &incoming->options;
     struct fetch_recipe recipe = recipe_of(side, incoming, finding);
-    struct bytes body;
-    enum block_plan plan = plan_blocks(side, incoming, &recipe, &body);
+    struct bytes body = {0};
+    enum block_plan plan = BLOCK_PLAN_PASS;
+    if (options->block1.data != NULL || options->block2.data != NULL ||
+        incoming->leg->kind == LEG_STREAM) {
+        plan = plan_blocks(side, incoming, &recipe, &body);
+    }
     if (plan == BLOCK_PLAN_ANSWER) {
         return;
     }
@@ -498,7 +504,7 @@ static struct question question_of(const struct client_side *side, struct incomi
         .needs_echo = needs_echo,
         .is_registration =
             incoming->options.observe.data != NULL && registration_is_one(side, &incoming->options),
-        .takes_blocks = stream_takes_blocks(leg),
+        .takes_blocks = leg_takes_blocks(leg),
         .is_not_from_cache = (leg->cache_wish & LEG_NO_CACHE) != 0,
         .is_not_stored = (leg->cache_wish & LEG_NO_STORE) != 0,
         .is_only_from_cache = (leg->cache_wish & LEG_ONLY_IF_CACHED) != 0,
@@ -620,7 +626,8 @@ static bool take_options(struct client_side *side, struct incoming *incoming,
     if (options->no_response.data != NULL) {
         leg->unwanted = (uint8_t)option_uint(options->no_response);
     }
-    if (!blocks_check(leg, incoming->message, options, ret_problem)) {
+    bool has_blocks = options->block1.data != NULL || options->block2.data != NULL;
+    if (has_blocks && !blocks_check(leg, incoming->message, options, ret_problem)) {
         return false;
     }
     leg->has_block2 = options->block2.data != NULL;

@@ -47,6 +47,11 @@ size_t leg_message_max(const struct client_side *side, const struct leg *leg)
     return most < room ? most : room;
 }
 
+bool leg_takes_blocks(const struct leg *leg)
+{
+    return leg->kind != LEG_STREAM || stream_takes_blocks(leg->stream);
+}
+
 bool leg_take_mid(struct client_side *side, const struct leg *leg, uint16_t *ret_mid)
 {
     if (mid_space_take(&leg->client->mids, context_now_ms(&side->context),

@@ -106,6 +106,9 @@ uint64_t leg_serial(const struct client_side *side, const struct leg *leg);
  */
 size_t leg_message_max(const struct client_side *side, const struct leg *leg);
 
+/** Whether the client does block-wise transfers: on datagrams each does, else its CSM says so. */
+bool leg_takes_blocks(const struct leg *leg);
+
 /**
  * A message id for a message that we begin; @p leg is of kind LEG_DATAGRAM.
  *

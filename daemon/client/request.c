@@ -516,7 +516,7 @@ static bool takes_block(const void *owner, const struct block *block)
     if (block->szx == BLOCK_SZX_BERT && !is_cut) {
         return stream_takes_bert(leg);
     }
-    return stream_takes_blocks(leg);
+    return leg_takes_blocks(leg);
 }
 
 static bool does_blocks(const void *owner)

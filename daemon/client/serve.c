@@ -163,24 +163,25 @@ static struct block choose_block(const struct client_side *side, const struct le
                   leg->kind == LEG_STREAM || most < size ? most : size);
 }
 
-static bool is_to_be_cut(const struct client_side *side, const struct leg *leg,
-                         const struct reply *reply)
+/* In one message, without blocks. */
+static bool fits_whole(const struct client_side *side, const struct leg *leg,
+                       const struct reply *reply)
 {
-    if (CODE_CLASS(reply->code) != 2 || reply->has_block2 || !stream_takes_blocks(leg)) {
-        return false;
-    }
-    if (leg->has_block2 && (leg->block2.num > 0 || reply->payload.len > block_size(&leg->block2))) {
-        return true;
-    }
-    bool fits_whole = leg->kind == LEG_STREAM
-                          ? reply_fits(side, leg, reply)
-                          : reply_fits_datagram(side, leg, reply, message_max(side, leg, reply));
-    if (fits_whole) {
+    return leg->kind == LEG_STREAM
+               ? reply_fits(side, leg, reply)
+               : reply_fits_datagram(side, leg, reply, message_max(side, leg, reply));
+}
+
+/* An answer that does not fit whole, or of which the client asks for one block among several. */
+static bool is_to_be_cut(const struct client_side *side, const struct leg *leg,
+                         const struct reply *reply, bool is_asked_for)
+{
+    if (CODE_CLASS(reply->code) != 2 || reply->has_block2 || !leg_takes_blocks(leg)) {
         return false;
     }
     /* Of no use where it is the options that are too long. */
-    struct block block = choose_block(side, leg, piece_max(side, leg, reply));
-    return reply->payload.len > block_size(&block);
+    const struct block block = choose_block(side, leg, piece_max(side, leg, reply));
+    return is_asked_for || reply->payload.len > block_size(&block);
 }
 
 static bool is_of_whole(uint16_t number)
@@ -350,7 +351,7 @@ static void cut_block(struct client_side *side, const struct leg *leg,
 {
     bool is_bad_size = (block->szx == BLOCK_SZX_BERT && !stream_takes_bert(leg)) ||
                        (leg->has_block2 && leg->block2.szx < block->szx);
-    if (CODE_CLASS(reply->code) != 2 || !stream_takes_blocks(leg) ||
+    if (CODE_CLASS(reply->code) != 2 || !leg_takes_blocks(leg) ||
         (!is_bad_size && reply_fits(side, leg, reply))) {
         /* Its later blocks are the origin server's: a body kept before is not this one. */
         struct kept_body *older =
@@ -418,6 +419,8 @@ enum reason serve_cut(struct client_side *side, const struct leg *leg,
                       struct reply *ret_cut)
 {
     bool is_client = leg->kind == LEG_DATAGRAM || leg->kind == LEG_STREAM;
+    bool is_asked_for =
+        leg->has_block2 && (leg->block2.num > 0 || reply->payload.len > block_size(&leg->block2));
     struct bytes value;
     enum reason reason;
     *ret_cut = *reply;
@@ -427,7 +430,9 @@ enum reason serve_cut(struct client_side *side, const struct leg *leg,
     if (option_find(reply->options, OPTION_block2, &value)) {
         const struct block block = block_of(value);
         cut_block(side, leg, subject, reply, &block, ret_cut);
-    } else if (is_to_be_cut(side, leg, reply) &&
+    } else if (!is_asked_for && fits_whole(side, leg, reply)) {
+        return REASON_none; /* as most do */
+    } else if (is_to_be_cut(side, leg, reply, is_asked_for) &&
                cut_whole(side, leg, subject, reply, ret_cut, &reason)) {
         return reason;
     }
@@ -691,7 +696,6 @@ enum block_plan blocks_plan(struct client_side *side, const struct block_request
     if (has_block2) {
         blocks_add_block2(request, additions);
     }
-    additions->etag_seed = side->fetch.bodies.seed;
     bool is_further = has_block1 && request->is_http_hop && goes_on_over_http(side, request);
     if (is_further && request->is_datagram_hop) {
         *ret_payload = message->payload;

@@ -530,19 +530,16 @@ uint64_t stream_serial(const struct leg *leg)
     return leg->stream->serial;
 }
 
-bool stream_takes_blocks(const struct leg *leg)
+bool stream_takes_blocks(const struct stream *stream)
 {
-    if (leg->kind != LEG_STREAM) {
-        return true;
-    }
-    return leg->stream->http != NULL ? http_front_takes_blocks(leg->stream->http)
-                                     : leg->stream->endpoint.takes_blocks;
+    return stream->http != NULL ? http_front_takes_blocks(stream->http)
+                                : stream->endpoint.takes_blocks;
 }
 
 bool stream_does_blocks(const struct leg *leg)
 {
     bool is_http = leg->kind == LEG_STREAM && leg->stream->http != NULL;
-    return stream_takes_blocks(leg) || (is_http && http_front_sends_blocks(leg->stream->http));
+    return leg_takes_blocks(leg) || (is_http && http_front_sends_blocks(leg->stream->http));
 }
 
 bool stream_takes_bert(const struct leg *leg)

@@ -61,9 +61,8 @@ const char *stream_host(const struct stream *stream);
 /** Counts the connections of the engine. */
 uint64_t stream_serial(const struct leg *leg);
 
-/** Whether the client of @p leg does block-wise transfers: on datagrams each does, else its CSM
- * says so. */
-bool stream_takes_blocks(const struct leg *leg);
+/** Whether its client does block-wise transfers, as its CSM says. */
+bool stream_takes_blocks(const struct stream *stream);
 
 /** Whether the client of @p leg sends the request that is under way in blocks itself, or can. */
 bool stream_does_blocks(const struct leg *leg);
