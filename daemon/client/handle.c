@@ -415,18 +415,17 @@ static enum block_plan plan_blocks(struct client_side *side, struct incoming *in
 /*
  * The request has its fetch, of @p recipe, but what it registers for is not observed: it is a
  * request like others.
+ *
+ * @return whether it waits for another one's fetch instead
  */
-static void send_unobserved(struct client_side *side, struct request *request,
+static bool join_unobserved(struct client_side *side, struct request *request,
                             const struct fetch_recipe *recipe)
 {
     struct fetch_recipe plain = *recipe;
     struct cached_lookup lookup = *recipe->lookup;
     lookup.key = request->fetch->ticket.key; /* the lookup's bytes may be others by now */
     plain.lookup = &lookup;
-    if (request->fetch->memory.is_large || !request_join(side, request, &plain)) {
-        coalesce_open(&side->fetch, request->fetch);
-        shared_start(&side->fetch, request->fetch);
-    }
+    return !request->fetch->memory.is_large && request_join(side, request, &plain);
 }
 
 /* Not answered here: a request, which observes, joins an equal one, or goes its own way. */
@@ -459,16 +458,21 @@ static void send_on(struct client_side *side, struct incoming *incoming,
             request_abandon(side, request);
         }
         refuse_request(side, incoming, &problem);
-    } else if (plan != BLOCK_PLAN_PASS) {
-        transfer_send(&side->fetch, request->fetch, body, incoming->options.block1,
+        return;
+    }
+    if (plan != BLOCK_PLAN_PASS) {
+        transfer_send(&side->fetch, request->fetch, body, options->block1,
                       plan == BLOCK_PLAN_PIECE);
-    } else if (is_plain) {
-        if (request->joined_id == 0) {
-            coalesce_open(&side->fetch, request->fetch);
-            shared_start(&side->fetch, request->fetch);
+        return;
+    }
+    bool waits_for_another = is_plain ? request->joined_id != 0
+                                      : registration_take(side, request, &recipe) ||
+                                            join_unobserved(side, request, &recipe);
+    if (!waits_for_another) {
+        coalesce_open(&side->fetch, request->fetch);
+        if (side->fetch.shared == NULL || !shared_ask(&side->fetch, request->fetch)) {
+            forward_start(&side->fetch, request->fetch);
         }
-    } else if (!registration_take(side, request, &recipe)) {
-        send_unobserved(side, request, &recipe);
     }
 }
 

@@ -86,9 +86,7 @@ static bool set_audience(const struct fetch_side *side, const struct asker *aske
 
 static uint8_t audience_of_rules(const struct fetch_side *side, const struct question *question)
 {
-    bool is_told_apart = transport_is_http(question->target->scheme->transport) &&
-                         side->context.config->has_web_credentials;
-    return is_told_apart &&
+    return transport_is_http(question->target->scheme->transport) &&
                    admit_is_named(side, question->asker, question->target, question->message->code)
                ? AUDIENCE_NAMED
                : 0;
@@ -126,8 +124,10 @@ static bool cached_make_key(struct fetch_side *side, const struct question *ques
     if (!set_audience(side, question->asker, &source)) {
         return false;
     }
-    source.audience_kind ^= audience_of_rules(side, question);
-    *ret_sharing = sharing_of(side, &source);
+    if (side->context.config->has_web_credentials) {
+        source.audience_kind ^= audience_of_rules(side, question);
+    }
+    *ret_sharing = side->shared != NULL ? sharing_of(side, &source) : CACHE_SHARING_NONE;
     return cache_key_make(&source, side->origin.key_memory, sizeof(side->origin.key_memory),
                           side->origin.changes->seed, ret_key);
 }
@@ -393,7 +393,9 @@ void cached_release(struct fetch_side *side, struct fetch *fetch)
     }
     ticket->candidates.count = 0;
     ticket->has_key = false;
-    changed_let_go(side, fetch);
+    if (ticket->change_number != 0) {
+        changed_let_go(side, fetch);
+    }
 }
 
 /* --- answers and failures ------------------------------------------------------ */
@@ -444,7 +446,7 @@ static void keep_answer(struct fetch_side *side, const struct fetch *fetch,
         .changes = ticket->changes,
     };
     struct cache_entry *entry = cache_store_put(&side->cache, &item);
-    if (entry != NULL) {
+    if (entry != NULL && ticket->has_generation) {
         const struct representation kept = cache_entry_get(&side->cache, entry);
         shared_keep(side, fetch, &kept, from);
     }
@@ -489,7 +491,7 @@ static void answer_validated(struct fetch_side *side, struct fetch *fetch,
     metric_add(&side->context.metrics.cache_validated, 1);
     fetch->ticket.answer = CACHE_ANSWER_VALIDATED;
     struct representation kept = cache_entry_get(&side->cache, entry);
-    if (!entry->is_invalid) {
+    if (!entry->is_invalid && fetch->ticket.has_generation) {
         shared_keep(side, fetch, &kept, &entry->origin);
     }
     struct reply reply = cached_reply_of(&kept, now_ms);
@@ -596,10 +598,13 @@ void cached_give(struct fetch_side *side, struct fetch *fetch, const struct repl
 
 void cached_answer(struct fetch_side *side, struct fetch *fetch, const struct reply *reply)
 {
-    uint64_t number = changed_note(side, fetch, reply);
+    /* 2.05 and 2.03 to a safe request tell of a state and change none. */
+    bool tells_state = fetch->is_safe && (reply->code == CODE(2, 5) || reply->code == CODE(2, 3));
+    fetch->sending.is_sent = false; /* the answer tells what became of it */
+    uint64_t number = tells_state ? 0 : changed_note(side, fetch, reply);
     if (fetch->is_own) {
         fetch_answer(side, fetch, REASON_answered, reply); /* its owner knows better */
-    } else if (!changed_wait(side, fetch, number, reply)) {
+    } else if (number == 0 || !changed_wait(side, fetch, number, reply)) {
         cached_give(side, fetch, reply);
     }
 }
@@ -688,7 +693,7 @@ static bool take_entry(struct fetch_side *side, const struct question *question,
         return false;
     }
     cache_entry_touch(entry);
-    if (!shared_hears(side)) {
+    if (side->shared != NULL && !shared_hears(side)) {
         metric_add(&side->context.metrics.cache_unheard_hits, 1);
     }
     finding->reply = cached_reply_of(&kept, context_now_ms(&side->context));

@@ -120,13 +120,12 @@ static uint64_t change_location(struct fetch_side *side, const struct target *ta
  * and so may any other success of an unsafe one, as 2.31 has begun to (RFC 7959 section 2.10),
  * and some failures.
  */
-uint64_t changed_note(struct fetch_side *side, struct fetch *fetch, const struct reply *reply)
+uint64_t changed_note(struct fetch_side *side, const struct fetch *fetch, const struct reply *reply)
 {
     bool is_change =
         reply->code == CODE(2, 1) || reply->code == CODE(2, 2) || reply->code == CODE(2, 4);
     bool may_be_one = !fetch->is_safe && fetch_answer_may_follow_action(fetch, reply->code);
     uint64_t number = 0, further = 0;
-    fetch->sending.is_sent = false; /* the answer tells what became of it */
     if (is_change || may_be_one) {
         number = change(side, &fetch->target, !fetch->is_own);
     }
@@ -139,7 +138,7 @@ uint64_t changed_note(struct fetch_side *side, struct fetch *fetch, const struct
 
 void changed_note_end(struct fetch_side *side, const struct fetch *fetch, enum reason reason)
 {
-    if (!fetch->is_safe && fetch_may_have_acted(fetch, reason)) {
+    if (fetch_may_have_acted(fetch, reason)) {
         (void)change(side, &fetch->target, false);
     }
 }
@@ -214,9 +213,8 @@ static bool is_confirmed(const struct told_change *told)
 bool changed_wait(struct fetch_side *side, struct fetch *fetch, uint64_t number,
                   const struct reply *reply)
 {
-    struct told_change *told =
-        number != 0 && number != CHANGED_UNTOLD ? find_told(side, number) : NULL;
-    if (number == 0 || (told != NULL && is_confirmed(told))) {
+    struct told_change *told = number != CHANGED_UNTOLD ? find_told(side, number) : NULL;
+    if (told != NULL && is_confirmed(told)) {
         return false;
     }
     if (told == NULL || !keep_told(side, told, reply)) {
@@ -237,10 +235,8 @@ bool changed_wait(struct fetch_side *side, struct fetch *fetch, uint64_t number,
 void changed_let_go(struct fetch_side *side, struct fetch *fetch)
 {
     struct body body;
-    if (fetch->ticket.change_number != 0) {
-        (void)let_told_go(fetch, told_of(side, fetch), &body);
-        body_free(&side->bodies, &body);
-    }
+    (void)let_told_go(fetch, told_of(side, fetch), &body);
+    body_free(&side->bodies, &body);
 }
 
 static void look_at_told(struct fetch_side *side, struct told_change *told)

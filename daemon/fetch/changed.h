@@ -37,14 +37,15 @@ void changed_close(struct fetch_side *side);
  * Its origin server has answered: if that changes the target, or the Location that it names, all
  * that have to are told.
  *
- * @param reply borrowed
+ * @param reply borrowed; a 2.05 or 2.03 to a safe request changes nothing and need not be told
  * @return for changed_wait(); 0: nothing has to be waited for
  */
-uint64_t changed_note(struct fetch_side *side, struct fetch *fetch, const struct reply *reply);
+uint64_t changed_note(struct fetch_side *side, const struct fetch *fetch,
+                      const struct reply *reply);
 
 /**
- * It ends for @p reason: an unsafe request that may have been carried out although no answer
- * says so counts as a change of its target. For a fetch that still holds what it has
+ * A fetch with an unsafe method ends for @p reason: if it may have been carried out although no
+ * answer says so, that counts as a change of its target. For a fetch that still holds what it has
  * towards the origin server.
  */
 void changed_note_end(struct fetch_side *side, const struct fetch *fetch, enum reason reason);
@@ -53,13 +54,14 @@ void changed_note_end(struct fetch_side *side, const struct fetch *fetch, enum r
  * Keep the answer until the change with @p number is confirmed, or its time is over; then it is
  * given by cached_give().
  *
+ * @param number of changed_note(), not 0
  * @param reply copied
  * @return false: it does not wait, and is to be given now. Counted where it should have waited.
  */
 bool changed_wait(struct fetch_side *side, struct fetch *fetch, uint64_t number,
                   const struct reply *reply);
 
-/** The fetch is over: what it may have waiting is freed. */
+/** The fetch, whose ticket has a change_number, is over: its answer that waits is freed. */
 void changed_let_go(struct fetch_side *side, struct fetch *fetch);
 
 /** The change with this number, its lower half, has gone to so many. May free its fetch; a

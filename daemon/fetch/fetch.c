@@ -84,7 +84,9 @@ void fetch_set_deadline(struct fetch_side *side, struct fetch *fetch)
  */
 static void fetch_close(struct fetch_side *side, struct fetch *fetch, enum reason reason)
 {
-    changed_note_end(side, fetch, reason);
+    if (!fetch->is_safe) {
+        changed_note_end(side, fetch, reason);
+    }
     fetch->reason = reason;
     forward_release(side, fetch);
     cached_release(side, fetch);

@@ -129,13 +129,12 @@ static uint64_t look_number(const struct fetch *fetch)
     return number;
 }
 
-/* @return whether it waits: it goes on, or ends, when the answer or the time-out has come */
-static bool ask_there(struct fetch_side *side, struct fetch *fetch)
+bool shared_ask(struct fetch_side *side, struct fetch *fetch)
 {
     struct shared *shared = side->shared;
     const struct cache_key *key = &fetch->ticket.key;
     uint8_t entry[SHARED_NAME_LEN], target[SHARED_NAME_LEN];
-    if (shared == NULL || fetch->state != FETCH_prepared || !may_be_there(fetch)) {
+    if (fetch->state != FETCH_prepared || !may_be_there(fetch)) {
         return false;
     }
     /* What this process has changed, and the server does not know yet, would be stale. */
@@ -151,13 +150,6 @@ static bool ask_there(struct fetch_side *side, struct fetch *fetch)
               context_now_ms(&side->context) + side->context.config->cache_shared_timeout,
               on_shared_late);
     return true;
-}
-
-void shared_start(struct fetch_side *side, struct fetch *fetch)
-{
-    if (!ask_there(side, fetch)) {
-        forward_start(side, fetch);
-    }
 }
 
 /* ---- an answer from there ---- */
@@ -376,7 +368,7 @@ void shared_keep(struct fetch_side *side, const struct fetch *fetch,
     struct shared *shared = side->shared;
     const struct cache_ticket *ticket = &fetch->ticket;
     uint8_t name[SHARED_NAME_LEN];
-    if (shared == NULL || !ticket->has_generation || ticket->sharing == CACHE_SHARING_NONE) {
+    if (ticket->sharing == CACHE_SHARING_NONE) {
         return;
     }
     uint32_t life_s = freshness_left_s(answer, context_now_ms(&side->context));
@@ -543,7 +535,7 @@ uint64_t shared_owes(const struct fetch_side *side)
 
 bool shared_hears(const struct fetch_side *side)
 {
-    return side->shared == NULL || shared_store_hears(side->shared->store);
+    return shared_store_hears(side->shared->store);
 }
 
 /* ---- beginning and end ---- */

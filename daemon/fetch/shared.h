@@ -3,7 +3,7 @@
  * The second level of the cache, which replicas share (cache.shared): a server for the answers of
  * all of them (net/shared_store.h), behind each worker's own cache.
  *
- *   a miss          shared_start() asks there first, for at most cache.shared-timeout, in state
+ *   a miss          shared_ask() asks there first, for at most cache.shared-timeout, in state
  *                   sharing; what comes is checked, kept in the first level, and given to all that
  *                   wait. In any other case the fetch goes on as without it.
  *   an answer       of a fetch that has asked is kept there, with the generation of its target
@@ -44,13 +44,16 @@ void shared_close(struct fetch_side *side);
 void shared_set_config(struct fetch_side *side);
 
 /**
- * In place of forward_start(), for a request of a client: asks there first, where it may, for
- * cache.shared-timeout (ms) at most. May end the fetch at once.
+ * Before forward_start(), for a request of a client, on a side with a server: asks there first,
+ * where it may, for cache.shared-timeout (ms) at most; the fetch goes on, or ends, by itself.
+ *
+ * @return false: it does not ask, and forward_start() is due
  */
-void shared_start(struct fetch_side *side, struct fetch *fetch);
+bool shared_ask(struct fetch_side *side, struct fetch *fetch);
 
 /**
- * The answer to @p fetch has been kept here: keep it there too, where the fetch has asked before.
+ * The answer to @p fetch, whose ticket has a generation as it has asked before, has been kept here:
+ * keep it there too.
  *
  * @param answer as it was kept; borrowed
  * @param from   the server that it came from; NULL: unknown
@@ -72,8 +75,8 @@ bool shared_is_ready(const struct fetch_side *side);
 /** How many changes the server has not taken yet: when the process ends they are lost. */
 uint64_t shared_owes(const struct fetch_side *side);
 
-/** Whether changes at other replicas are heard, or cache.shared is not set; true for up to 3 s
- * after the last sign of the server. */
+/** Whether a side with a server hears of changes at other replicas; true for up to 3 s after the
+ * last sign of the server. */
 bool shared_hears(const struct fetch_side *side);
 
 #endif
