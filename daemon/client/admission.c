@@ -63,9 +63,9 @@ struct body_owner limit_bodies(const struct client_side *side, const struct leg 
  * A token bucket: as many requests at once as burst says, rate a second after that. Time
  * that wraps or stands still only ever costs the client.
  */
-static bool is_too_fast(const struct client_side *side, struct peer *peer)
+static bool is_too_fast(const struct client_side *side, struct peer *peer,
+                        const struct client_limits *limits)
 {
-    const struct client_limits *limits = limits_of(side, peer);
     uint32_t rate = either(limits->rate, side->context.config->limits_client_rate);
     uint64_t burst =
         (uint64_t)either(limits->burst, side->context.config->limits_client_burst) * 1000;
@@ -92,13 +92,14 @@ static bool take_source(struct client_side *side, enum source_kind kind, const s
 enum reason limit_take(struct client_side *side, const struct leg *leg)
 {
     struct peer *peer = leg->peer;
+    const struct client_limits *own = limits_of(side, peer);
+    uint32_t most = either(own->exchanges, side->context.config->limits_exchanges_per_client);
     uint32_t rate = side->context.config->limits_address_rate;
-    if (peer->in_flight >= limit_exchanges(side, peer) ||
-        (!leg->goes_on && is_too_fast(side, peer))) {
+    if (peer->in_flight >= most || (!leg->goes_on && is_too_fast(side, peer, own))) {
         return REASON_client_busy;
     }
     /* Of all that comes from its address; a client with a rate of its own does not count. */
-    bool is_counted = rate > 0 && limits_of(side, peer)->rate == 0 && !leg->goes_on;
+    bool is_counted = rate > 0 && own->rate == 0 && !leg->goes_on;
     return is_counted && !take_source(side, SOURCE_REQUESTS, leg, rate) ? REASON_client_busy
                                                                         : REASON_none;
 }

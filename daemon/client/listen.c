@@ -111,9 +111,17 @@ static uint64_t both(const _Atomic uint64_t *down, const _Atomic uint64_t *up)
     return metric_get(down) + metric_get(up);
 }
 
-static void publish_datagrams(const struct udp_counters *down, const struct udp_counters *up,
-                              struct metrics *metrics)
+void totals_update(struct client_side *side)
 {
+    const struct udp_counters *down = &side->datagrams, *up = &side->origin.datagrams;
+    struct metrics *metrics = &side->context.metrics;
+    bool has_sessions = side->stream_listener_count > 0;
+    for (uint32_t i = 0; i < slots_used(side) && !has_sessions; i++) {
+        has_sessions = side->listeners[i].dtls != NULL;
+    }
+    if (has_sessions) { /* what has only UDP pays nothing */
+        update_sessions(side);
+    }
     metric_set(&metrics->datagrams_in, metric_get(&down->datagrams_in));
     metric_set(&metrics->datagrams_out, metric_get(&down->datagrams_out));
     metric_set(&metrics->datagrams_overflowed, metric_get(&down->receive_overflows));
@@ -130,18 +138,6 @@ static void publish_datagrams(const struct udp_counters *down, const struct udp_
     metric_set(&metrics->send_buffers_asked_bytes,
                both(&down->send_asked_bytes, &up->send_asked_bytes));
     metric_set(&metrics->send_buffers_bytes, both(&down->send_bytes, &up->send_bytes));
-}
-
-void totals_update(struct client_side *side)
-{
-    bool has_sessions = side->stream_listener_count > 0;
-    for (uint32_t i = 0; i < slots_used(side) && !has_sessions; i++) {
-        has_sessions = side->listeners[i].dtls != NULL;
-    }
-    publish_datagrams(&side->datagrams, &side->origin.datagrams, &side->context.metrics);
-    if (has_sessions) { /* what has only UDP pays nothing */
-        update_sessions(side);
-    }
 }
 
 /* --- opening ------------------------------------------------------------ */

@@ -78,16 +78,8 @@ static void histogram_clear(struct histogram *histogram)
 
 /* --- requests that ended ------------------------------------------------ */
 
-/* A key is never 0; of the code it has the class. */
-static uint64_t key_of(const struct metric_end *end)
-{
-    return UINT64_C(1) << 63 | (uint64_t)end->route << 32 | (uint64_t)end->upstream << 24 |
-           (uint64_t)transport_by_number(end->scheme) << 16 | (uint64_t)(end->code >> 5) << 12 |
-           (uint64_t)end->reason;
-}
-
-/* The series with @p key, made if it is new and there are less than @p max; else NULL. */
-static struct metric_series *series_of(struct metrics *metrics, uint64_t key, uint32_t max)
+/* In the series with @p key, made if it is new and there are less than @p max; else in none. */
+static void count_series(struct metrics *metrics, uint64_t key, uint64_t n, uint32_t max)
 {
     /* Fibonacci hashing: the upper bits depend on all of the key. */
     uint32_t at = (uint32_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> 40);
@@ -95,30 +87,30 @@ static struct metric_series *series_of(struct metrics *metrics, uint64_t key, ui
     for (;; at++) {
         struct metric_series *series = &metrics->series[at % METRICS_SERIES];
         uint64_t found = metric_get(&series->key);
-        if (found == key) {
-            return series;
+        bool is_free = found == 0; /* some slots always stay free, so one is reached */
+        if (is_free && metrics->series_used >= max) {
+            metric_add(&metrics->unlabelled[key & 0xfffu], n);
+            return;
         }
-        if (found == 0) { /* some slots always stay free, so this is reached */
-            if (metrics->series_used >= max) {
-                return NULL;
-            }
+        if (is_free) {
             metrics->series_used++;
             metric_set(&series->key, key);
-            return series;
+        }
+        if (is_free || found == key) {
+            metric_add(&series->count, n);
+            return;
         }
     }
 }
 
-static void count_series(struct metrics *metrics, uint64_t key, uint64_t n, uint32_t max)
-{
-    struct metric_series *series = series_of(metrics, key, max);
-    metric_add(series != NULL ? &series->count : &metrics->unlabelled[key & 0xfffu], n);
-}
-
 void metrics_count_end(struct metrics *metrics, const struct metric_end *end)
 {
+    /* A key is never 0; of the code it has the class. */
+    uint64_t key = UINT64_C(1) << 63 | (uint64_t)end->route << 32 | (uint64_t)end->upstream << 24 |
+                   (uint64_t)transport_by_number(end->scheme) << 16 |
+                   (uint64_t)(end->code >> 5) << 12 | (uint64_t)end->reason;
     metric_add(&metrics->ended[end->reason], 1);
-    count_series(metrics, key_of(end), 1, METRICS_SERIES_USED);
+    count_series(metrics, key, 1, METRICS_SERIES_USED);
 }
 
 bool metrics_series_get(const struct metrics *metrics, unsigned index, struct metric_end *ret_end,

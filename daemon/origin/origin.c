@@ -299,13 +299,10 @@ static struct list_node *last_before(const struct origin *origin, uint32_t round
     return last;
 }
 
-/* Remove from anywhere in the queue. Takes one that is not queued; the caller's afterwards. */
+/* Remove one that is in the queue from anywhere there; it is the caller's afterwards. */
 static void origin_queue_remove(struct origin_side *side, struct sending *sending)
 {
     struct origin *origin = sending->origin;
-    if (!sending->queued.is_in) {
-        return;
-    }
     list_remove(&origin->queue, &sending->queued.node);
     sending->queued.is_in = false;
     origin->queue_count--;
@@ -630,8 +627,10 @@ enum reason sending_start(struct origin_side *side, struct sending *sending)
 void sending_keep(struct origin_side *side, struct sending *sending)
 {
     /* If it was to be asked for again, the answer has made that needless. */
-    origin_queue_remove(side, sending);
-    check_probe(side, sending->origin);
+    if (sending->queued.is_in) {
+        origin_queue_remove(side, sending);
+        check_probe(side, sending->origin);
+    }
     timer_cancel(&side->context.wheel, &sending->timer);
     hash_map_remove(&sending->by_message);
     sending->stage = SENDING_AT_REST;
