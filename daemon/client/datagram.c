@@ -355,9 +355,7 @@ static bool probe_path(const struct arrival *arrival, struct client *client,
 static bool is_from_device(const struct arrival *arrival, const struct message *message)
 {
     struct client_side *side = arrival->listener->side;
-    bool may_be = arrival->session != NULL ||
-                  (side->origin.devices.open_count > 0 && !message_is_request(message));
-    struct client *client = may_be ? known_client(arrival) : NULL;
+    struct client *client = known_client(arrival);
     if (client == NULL || client->session != arrival->session || client->device == NULL) {
         return false;
     }
@@ -431,12 +429,15 @@ static void reject(const struct arrival *arrival, const struct message *message)
 static void datagram_on_message(struct client_side *side, const struct arrival *arrival,
                                 const struct message *message)
 {
-    if (is_from_device(arrival, message)) {
+    bool is_request = message_is_request(message);
+    bool may_be_device =
+        arrival->session != NULL || (side->origin.devices.open_count > 0 && !is_request);
+    if (may_be_device && is_from_device(arrival, message)) {
         return;
     }
     if (message->type == MESSAGE_ACK || message->type == MESSAGE_RST) {
         datagram_on_verdict(side, arrival, message);
-    } else if (message_is_request(message)) {
+    } else if (is_request) {
         datagram_on_request(side, arrival, message);
     } else {
         /* A ping, a response without a request, or a reserved class. */

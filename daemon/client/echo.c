@@ -108,7 +108,7 @@ bool echo_shorten(struct client_side *side, const struct leg *leg, const struct 
                   uint8_t buffer[ECHO_OPTIONS_MAX], struct reply *ret_reply)
 {
     size_t most = (size_t)leg->request_len * side->context.config->policy_echo_factor;
-    if (!leg->is_unverified || len_of(side, leg, reply) <= most) {
+    if (len_of(side, leg, reply) <= most) {
         return false;
     }
     bool is_refusal = reply->options.len == 0 && CODE_CLASS(reply->code) != 2;

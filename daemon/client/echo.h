@@ -60,8 +60,8 @@ bool echo_take(struct client_side *side, struct leg *leg, struct bytes echo);
 bool echo_is_good(struct client_side *side, const struct leg *leg, struct bytes echo);
 
 /**
- * The reply to send in place of @p reply, where that is too long for a client that has not been
- * verified: a refusal of ours without its words, or the challenge.
+ * The reply to send in place of @p reply to a client that is_unverified, where that is too long for
+ * one: a refusal of ours without its words, or the challenge.
  *
  * @return whether it is another one; false: send @p reply.
  */

@@ -336,9 +336,10 @@ static void turn_down(struct client_side *side, struct incoming *incoming, enum 
 static bool answer_from_cache(struct client_side *side, struct incoming *incoming,
                               const struct reply *reply)
 {
-    struct reply cut, done = directory_done();
+    struct reply cut, done;
     const struct serve_subject subject = subject_of(side, incoming);
     if (incoming->leg->registers != LEG_REGISTERS_NOT) {
+        done = directory_done();
         reply = &done;
     }
     if (serve_cut(side, incoming->leg, &subject, reply, &cut) == REASON_response_too_large) {
@@ -674,7 +675,10 @@ static bool find_target(struct client_side *side, struct incoming *incoming,
     if (scheme != NULL && at.port == scheme->default_port) {
         at.port = 0; /* the default of the scheme that it came over (PXO-22) */
     }
-    incoming->options.default_host = leg_default_host(incoming->leg);
+    /* Datagrams in the clear come without a handshake that could have named a host. */
+    bool had_handshake = incoming->leg->kind == LEG_STREAM || incoming->leg->asker.identity != NULL;
+    incoming->options.default_host =
+        had_handshake ? leg_default_host(incoming->leg) : (struct bytes){0};
     if (!target_find(config, incoming->message, &incoming->options, &at, memory, target,
                      ret_problem)) {
         return false;

@@ -134,7 +134,7 @@ static struct bytes send_plain(struct client_side *side, struct leg *leg, const 
     size_t capacity = leg_message_max(side, leg);
     uint16_t mid = leg->mid;
     struct bytes datagram;
-    if (reply_is_unwanted(leg, reply->code)) {
+    if (leg->unwanted != 0 && reply_is_unwanted(leg, reply->code)) {
         message_write_empty(buffer, MESSAGE_ACK, mid);
         datagram = (struct bytes){buffer, leg->confirmable ? MESSAGE_HEADER_LEN : 0};
     } else {
@@ -177,7 +177,7 @@ void reply_at_once(struct client_side *side, struct leg *leg, const struct reply
 {
     uint8_t options[ECHO_OPTIONS_MAX];
     struct reply shorter;
-    if (echo_shorten(side, leg, reply, options, &shorter)) {
+    if (leg->is_unverified && echo_shorten(side, leg, reply, options, &shorter)) {
         reply = &shorter;
     }
     if (leg->kind == LEG_STREAM) {
@@ -311,7 +311,7 @@ void reply_to_request(struct client_side *side, struct request *request, const s
     struct leg *leg = &request->leg;
     uint8_t options[ECHO_OPTIONS_MAX];
     struct reply shorter;
-    if (echo_shorten(side, leg, reply, options, &shorter)) {
+    if (leg->is_unverified && echo_shorten(side, leg, reply, options, &shorter)) {
         reply = &shorter;
     }
     timer_cancel(&side->context.wheel, &request->ack_timer);

@@ -198,7 +198,7 @@ struct request *request_make(struct client_side *side, const struct leg *leg,
     }
     struct request *request = request_new(side, leg);
     if (request != NULL) {
-        request->query = serve_query(side, message);
+        request->query = message->code == CODE_FETCH ? serve_query(side, message) : 0;
         request_begin(side, request);
     }
     return request;
@@ -392,7 +392,7 @@ static bool has_own_location(const struct client_side *side, const struct reques
                              const struct reply *reply, struct own_location *room,
                              struct reply *ret_own)
 {
-    if (!request->leg.is_published || reply->code != CODE(2, 1)) {
+    if (reply->code != CODE(2, 1)) {
         return false;
     }
     *ret_own = *reply;
@@ -429,7 +429,7 @@ static enum waiter_wish on_fetch_answer(struct fetch_side *below, void *owner, s
     if (request->leg.registers != LEG_REGISTERS_NOT) {
         own = directory_done();
         reply = &own;
-    } else if (has_own_location(side, request, reply, &room, &own)) {
+    } else if (request->leg.is_published && has_own_location(side, request, reply, &room, &own)) {
         reply = &own;
     }
     enum reason trouble = serve_cut_request(side, request, reply, &cut);
@@ -438,7 +438,7 @@ static enum waiter_wish on_fetch_answer(struct fetch_side *below, void *owner, s
     }
     uint8_t options[ECHO_OPTIONS_MAX];
     struct reply shorter;
-    if (echo_shorten(side, &request->leg, &cut, options, &shorter)) {
+    if (request->leg.is_unverified && echo_shorten(side, &request->leg, &cut, options, &shorter)) {
         cut = shorter;
         reason = CODE_CLASS(reply->code) == 2 ? REASON_echo_required : reason;
     }

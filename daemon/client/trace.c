@@ -650,7 +650,9 @@ void trace_ended(struct client_side *side, struct request *request, enum reason 
         count_duration(side, &request->leg, false,
                        loop_clock_us(side->context.loop) - request->trail.started_us);
     }
-    access_log(side, &record);
+    if (side->context.config->log_access != LOG_ACCESS_OFF) {
+        access_log(side, &record);
+    }
     if (side->context.trace && fetch != NULL) {
         trace_block(side, request, reason, code);
         request->trail.last_event = 0; /* these were shown */
@@ -731,7 +733,9 @@ void trace_hit(struct client_side *side, const struct leg *leg, const struct tar
     if (side->context.lab != 0) {
         note_for_lab(side, &record, 0, true);
     }
-    access_log(side, &record);
+    if (side->context.config->log_access != LOG_ACCESS_OFF) {
+        access_log(side, &record);
+    }
     if (side->context.trace) {
         trace_hit_block(side, leg, target, request, code);
     }
@@ -753,7 +757,9 @@ void trace_answered(struct client_side *side, const struct leg *leg, const struc
     if (!reason_is_success(problem->reason)) {
         note_refusal(side, leg, problem->reason, problem->text);
     }
-    access_log(side, &record);
+    if (side->context.config->log_access != LOG_ACCESS_OFF) {
+        access_log(side, &record);
+    }
     if (side->context.trace) {
         trace_short_block(side, &record, request);
     }

@@ -271,7 +271,7 @@ static void take_note(const struct capture *capture, struct captured *message)
 void capture_flush(struct context *context)
 {
     struct capture *capture = context->capture;
-    if (capture == NULL || (capture->first == NULL && capture->lost == 0)) {
+    if (capture->first == NULL && capture->lost == 0) {
         return;
     }
     for (struct captured *at = capture->first; at != NULL; at = at->next) {

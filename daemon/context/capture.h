@@ -109,7 +109,7 @@ void capture_add_answer(struct context *context, const struct capture_answer *vi
 void capture_note(struct context *context, const struct address *client, struct bytes token,
                   uint64_t exchange, enum reason reason);
 
-/** The turn ends: readers get what was kept. Takes a context without. Cannot fail. */
+/** The turn ends: readers get what was kept. For a context with a capture. Cannot fail. */
 void capture_flush(struct context *context);
 
 #endif

@@ -618,6 +618,8 @@ bool target_find(const struct config *config, const struct message *message,
     if (!read_target(&builder)) {
         return false;
     }
-    target_note_oscore(config, message->options, ret_target);
+    if (config->upstream_count > 0) {
+        target_note_oscore(config, message->options, ret_target);
+    }
     return true;
 }

@@ -252,7 +252,9 @@ uint64_t engine_turn(struct engine *engine, uint64_t now_ms)
     /* Before requests leave: an origin server that has one may ask for the number in flight. */
     metric_set(&engine->context.metrics.exchanges, engine_in_flight(engine));
     engine_flush(engine);
-    capture_flush(&engine->context);
+    if (engine->context.capture != NULL) {
+        capture_flush(&engine->context);
+    }
     totals_update(&engine->client);
     metric_set(&engine->context.metrics.clients,
                engine->client.clients.used - engine->client.clients.forgotten);

@@ -122,14 +122,12 @@ static bool wants_upload(const struct fetch *fetch, const struct waiter *waiter,
     return message.payload.len > block_size(&block);
 }
 
-/* The first of several blocks, and the waiter does not do those. */
-static bool wants_gathering(const struct fetch *fetch, const struct waiter *waiter,
-                            const struct reply *reply)
+/* The first of several blocks, of which @p value is the Block2, and the waiter does not do those.
+ */
+static bool wants_gathering(const struct waiter *waiter, struct bytes value)
 {
-    struct block block;
-    return !fetch->asks_for_block && CODE_CLASS(reply->code) == 2 &&
-           transfer_find_block(reply, OPTION_block2, &block) && block.num == 0 && block.more &&
-           !waiter_takes(waiter, &block);
+    const struct block block = block_of(value);
+    return block.num == 0 && block.more && !waiter_takes(waiter, &block);
 }
 
 /*
@@ -140,9 +138,15 @@ static bool wants_gathering(const struct fetch *fetch, const struct waiter *wait
 static bool needs_blocks(const struct fetch *fetch, const struct waiter *waiter,
                          const struct reply *reply)
 {
-    return fetch->transfer == NULL &&
-           (reply->code == CODE(4, 13) ? wants_upload(fetch, waiter, reply)
-                                       : wants_gathering(fetch, waiter, reply));
+    struct bytes block2;
+    if (fetch->transfer != NULL) {
+        return false;
+    }
+    if (reply->code == CODE(4, 13)) {
+        return wants_upload(fetch, waiter, reply);
+    }
+    return !fetch->asks_for_block && CODE_CLASS(reply->code) == 2 &&
+           option_find(reply->options, OPTION_block2, &block2) && wants_gathering(waiter, block2);
 }
 
 /* What has come of a fetch, to be told. */

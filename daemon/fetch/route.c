@@ -89,12 +89,14 @@ static enum reason find_device(const struct config *config, const struct target 
 enum reason route_find(const struct config *config, const struct target *target,
                        struct next_hop *ret_hop, const struct config_route **ret_route)
 {
-    const struct bytes device = target_below(target, config->devices_zone);
+    const struct bytes device = config->devices_zone[0] != '\0'
+                                    ? target_below(target, config->devices_zone)
+                                    : (struct bytes){0};
     if (device.len > 0) {
         *ret_route = NULL;
         return find_device(config, target, device, ret_hop);
     }
-    const struct config_route *route = first_match(config, target);
+    const struct config_route *route = config->route_count > 0 ? first_match(config, target) : NULL;
     *ret_route = route;
     if (route != NULL && route->kind == ROUTE_KIND_REFUSE) {
         return REASON_route_refused;

@@ -267,7 +267,8 @@ static struct access_verdict judge_device(const struct judgement *judgement)
 
 static struct access_verdict judge_target(const struct judgement *judgement)
 {
-    if (is_device(judgement->access, judgement->request->target)) {
+    if (judgement->access->device_zone[0] != '\0' &&
+        is_device(judgement->access, judgement->request->target)) {
         return judge_device(judgement);
     }
     return judgement->match.rule == RULE_NONE ? judge_by_default(judgement)
