@@ -225,16 +225,17 @@ static struct cache_entry *cached_look_at(struct fetch_side *side, const struct 
     bool needs_whole = lookup->key.len > key->len;
     struct cache_entry *next, *entry = cache_store_find(&side->cache, key);
     for (; entry != NULL; entry = next) {
-        next = cache_store_find_next(&side->cache, entry);
         struct representation kept = cache_entry_get(&side->cache, entry);
-        if (needs_whole && (kept.code != CODE(2, 5) || freshness_is_partial(kept.options))) {
-            continue;
-        }
-        if (cached_is_for(side, entry, lookup->hop_limit) &&
+        bool is_of_use =
+            !needs_whole || (kept.code == CODE(2, 5) && !freshness_is_partial(kept.options));
+        if (is_of_use && cached_is_for(side, entry, lookup->hop_limit) &&
             freshness_is_fresh(&kept, max_age_cap_s(side), context_now_ms(&side->context))) {
             return entry;
         }
-        consider(side, entry, question, lookup);
+        next = cache_store_find_next(&side->cache, entry); /* it may be removed */
+        if (is_of_use) {
+            consider(side, entry, question, lookup);
+        }
     }
     return NULL;
 }
@@ -689,7 +690,7 @@ static bool take_entry(struct fetch_side *side, const struct question *question,
     struct representation kept = cache_entry_get(&side->cache, entry);
     if (admit_answer(side, question->asker, question->target, message->code, &entry->origin) !=
             REASON_none ||
-        (freshness_is_partial(kept.options) && !question->takes_blocks)) {
+        (!question->takes_blocks && freshness_is_partial(kept.options))) {
         return false;
     }
     cache_entry_touch(entry);
