@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The identity with which a peer has authenticated on DTLS or TLS: its requests carry it, for
- * policy and the log.
+ * The identity with which a peer has authenticated on DTLS or TLS, or by a bearer token over
+ * HTTP: its requests carry it, for policy and the log.
  *
  * One is made when a handshake is done, and counted: its session or connection
  * holds it, and so does every request of that peer, which may outlive the
