@@ -24,6 +24,7 @@ enum head_once {
 struct head_seen {
     unsigned once; /* 1 << enum head_once */
     bool is_1_0;
+    bool has_other_coding; /* a transfer coding but chunked */
 };
 
 /* --- bytes ---------------------------------------------------------------- */
@@ -122,7 +123,7 @@ static struct bytes trim_field(struct bytes value)
     return value;
 }
 
-/* A name, a colon right after it, and text. No line begins with a blank: that would be a fold. */
+/* A name, a colon right after it, and text. */
 static int check_field(struct bytes line, struct head_seen *seen)
 {
     size_t colon = 0;
@@ -141,11 +142,12 @@ static int check_field(struct bytes line, struct head_seen *seen)
     if (once == ONCE_CONTENT_LENGTH && !is_length(value)) {
         return 400;
     }
-    return once == ONCE_TRANSFER_ENCODING && !is_field_name(value, "chunked") ? 501
-                                                                              : HTTP_HEAD_GOOD;
+    seen->has_other_coding |= once == ONCE_TRANSFER_ENCODING && !is_field_name(value, "chunked");
+    return HTTP_HEAD_GOOD;
 }
 
-/* What the fields are together. */
+/* What the fields are together. A coding that is not known is told last: it says that the request
+ * is well-formed otherwise (RFC 9112 sections 6.1 and 6.3). */
 static int check_together(const struct head_seen *seen)
 {
     bool has_length = (seen->once & 1u << ONCE_CONTENT_LENGTH) != 0;
@@ -154,7 +156,7 @@ static int check_together(const struct head_seen *seen)
     if ((has_coding && (has_length || seen->is_1_0)) || (!has_host && !seen->is_1_0)) {
         return 400;
     }
-    return HTTP_HEAD_GOOD;
+    return seen->has_other_coding ? 501 : HTTP_HEAD_GOOD;
 }
 
 /* --- the whole ------------------------------------------------------------ */
@@ -180,14 +182,16 @@ static int check_lines(struct bytes head, const struct http_head_limits *limits)
     return status == HTTP_HEAD_GOOD ? check_together(&seen) : status;
 }
 
-/* Where the head ends; 0: not yet; SIZE_MAX: a byte is in it that must not be. */
+/* Where the head ends; 0: not yet; SIZE_MAX: a byte is in it that must not be, or a folded line. */
 static size_t find_head_end(struct bytes input, size_t most, size_t *scanned)
 {
     size_t at = *scanned, len = input.len < most ? input.len : most;
     for (; at < len; at++) {
         uint8_t byte = input.data[at];
-        bool has_cr = at > 0 && input.data[at - 1] == '\r';
-        if ((byte == '\n') != has_cr || (byte != '\r' && byte != '\n' && !is_head_text(byte))) {
+        uint8_t last = at > 0 ? input.data[at - 1] : 0;
+        bool is_fold = last == '\n' && (byte == ' ' || byte == '\t');
+        bool is_end = byte == '\r' || byte == '\n';
+        if (is_fold || (byte == '\n') != (last == '\r') || (!is_end && !is_head_text(byte))) {
             return SIZE_MAX;
         }
         if (byte == '\n' && at >= 3 && input.data[at - 2] == '\n') {

@@ -291,6 +291,8 @@ SMUGGLED = b"\r\n\r\nGET /smuggled HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
     (GET + HOST + b"Transfer-Encoding: xchunked" + SMUGGLED, 501),
     (GET + HOST + b"Transfer-Encoding:\x0bchunked" + SMUGGLED, 400),
     (GET + HOST + b"A: b\r\n\tTransfer-Encoding: chunked" + SMUGGLED, 400),
+    (GET + HOST + b"Transfer-Encoding:\r\n chunked" + SMUGGLED, 400),
+    (GET + HOST + b"Transfer-Encoding: gzip, chunked\r\nContent-Length: 5" + SMUGGLED, 400),
     (GET + HOST + b"A: b\rTransfer-Encoding: chunked" + SMUGGLED, 400),
     (GET + HOST + b"A: b\nTransfer-Encoding: chunked" + SMUGGLED, 400),
     (GET + HOST + HOST + b"\r\n", 400),

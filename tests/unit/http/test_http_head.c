@@ -49,6 +49,10 @@ static void test_heads(void **state)
         {GET HOST "A\r\n\r\n", 400},
         {GET HOST "A: b\r\n c\r\n\r\n", 400}, /* a fold */
         {GET HOST "A: b\r\n\tc\r\n\r\n", 400},
+        {GET HOST "Transfer-Encoding:\r\n chunked\r\n\r\n", 400},
+        {GET HOST "Transfer-Encoding: gzip,\r\n\tchunked\r\n\r\n", 400},
+        {GET HOST " A: b\r\n\r\n", 400},
+        {GET " Host: h\r\n", 400}, /* before the head has ended */
         {GET HOST "A: b\n\r\n", 400},
         {GET HOST "A: b\rc\r\n\r\n", 400},
         {GET HOST "A: b\r\r\n\r\n", 400},
@@ -72,6 +76,11 @@ static void test_heads(void **state)
         {GET HOST "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n", 400},
         {GET HOST "Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n", 400},
         {GET HOST "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n", 400},
+        {GET HOST "Transfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n", 400},
+        {GET HOST "Transfer-Encoding: gzip, chunked\r\nContent-Length: 5\r\n\r\n", 400},
+        {GET HOST "Transfer-Encoding: gzip\r\nA : b\r\n\r\n", 400},
+        {GET "Transfer-Encoding: gzip\r\n\r\n", 400},
+        {"GET / HTTP/1.0\r\nTransfer-Encoding: gzip\r\n\r\n", 400},
         {GET HOST "Transfer-Encoding : chunked\r\n\r\n", 400},
         {"GET / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n", 400},
         {GET HOST "Authorization: Bearer a\r\nAuthorization: Bearer b\r\n\r\n", 400},
