@@ -59,4 +59,11 @@ static inline uint64_t context_now_us(const struct context *context)
     return loop_now_us(context->loop);
 }
 
+/** How long an origin server has for its answer, in ms; @p is_for_http: to an HTTP client. */
+static inline uint64_t context_patience_ms(const struct context *context, bool is_for_http)
+{
+    return is_for_http ? context->config->http_request_timeout
+                       : context->config->proxy_request_timeout;
+}
+
 #endif

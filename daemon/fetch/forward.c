@@ -215,10 +215,11 @@ static bool expect_device(struct fetch_side *side, struct fetch *fetch)
 {
     const struct config *config = side->context.config;
     uint64_t until_ms = context_now_ms(&side->context) + config->devices_wait;
+    uint64_t patience_ms = context_patience_ms(&side->context, fetch->sending.is_for_http);
     if (device_has_line(&side->origin, &fetch->candidates[fetch->candidate])) {
         return true;
     }
-    fetch->sending.deadline_ms = until_ms + config->proxy_request_timeout;
+    fetch->sending.deadline_ms = until_ms + patience_ms;
     return config->devices_wait > 0 && !cached_can_help(side, fetch);
 }
 
@@ -685,8 +686,8 @@ void forward_park(struct fetch_side *side, struct fetch *fetch)
 static void begin_fetch_anew(const struct fetch_side *side, struct fetch *fetch)
 {
     fetch->sending.has_malformed = false;
-    fetch->sending.deadline_ms =
-        context_now_ms(&side->context) + side->context.config->proxy_request_timeout;
+    fetch->sending.deadline_ms = context_now_ms(&side->context) +
+                                 context_patience_ms(&side->context, fetch->sending.is_for_http);
 }
 
 void forward_again(struct fetch_side *side, struct fetch *fetch)

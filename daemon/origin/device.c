@@ -479,7 +479,7 @@ static void wait_on(struct origin_side *side, const struct device *device)
         struct sending *sending = HASH_ENTRY(node, struct sending, queued.node);
         if (sending->waiting_bytes == 0) {
             sending->deadline_ms = context_now_ms(&side->context) + config->devices_wait +
-                                   config->proxy_request_timeout;
+                                   context_patience_ms(&side->context, sending->is_for_http);
         }
         bool has_room = sending->waiting_bytes > 0 || sending_await_device(side, sending);
         next = node->next; /* now: the last one may have given way */

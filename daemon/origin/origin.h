@@ -212,6 +212,7 @@ struct sending {
     bool is_device;       /* to a device, over the session that it has opened */
     bool is_recorded;     /* it is answered out of a recording */
     bool is_relayed;      /* for another worker: its owner is a struct relay */
+    bool is_for_http;     /* its client speaks HTTP, and has http.request-timeout */
     uint64_t deadline_ms; /* of the whole request */
 
     /* For the owner to read. */
