@@ -183,10 +183,9 @@ def test_observe_on_an_http_target_is_a_plain_answer(first, second):
 
 
 def test_polls_tell_an_observer_of_changes(second):
-    """CH-14, HC-8: CoAP to HTTP to CoAP: with http.poll the first proxy asks the second again, by the
-    ETag that it gave, and its observer is told of what has changed at the device."""
-    first = Proxy(*UNHURRIED, "--set", "proxy.name=first", "--set", "http.poll=1s",
-                  listen=("127.0.0.1",))
+    """CH-14, HC-8, HC-11: CoAP to HTTP to CoAP: with http.poll the first proxy asks the second again,
+    by the ETag that it gave, and its observers are told of what has changed at the device. One of
+    them is a proxy again, whose HTTP client has each change as an event."""
     state = [b"20.0"]
 
     def answer(request):
@@ -195,20 +194,31 @@ def test_polls_tell_an_observer_of_changes(second):
         return Message(code=code(2, 3 if is_known else 5), payload=b"" if is_known else state[0],
                        options=[(ETAG, tag), (CONTENT_FORMAT, b""), (MAX_AGE, b"")])
 
-    with Origin(handler=answer) as origin, first.client() as client:
-        request = client.make([(OBSERVE, b"")] + through(
-            second, "coap://127.0.0.1:%d/warm" % origin.port))
+    with Origin(handler=answer) as origin:
+        inside = through(second, "coap://127.0.0.1:%d/warm" % origin.port)[0][1].decode()
+        first = Proxy(*UNHURRIED, "--set", "proxy.name=first", "--set", "proxy.workers=1",
+                      "--set", "http.poll=1s", "--set", "publish warm.path=/warm",
+                      "--set", "publish warm.target=" + inside,
+                      listen=("127.0.0.1",))
+        client = first.client()
+        events = Events(second, "/hc/coap://127.0.0.1:%d/warm" % first.port("coap"))
+        events.wait_for(b"data: 20.0\n\n")
+        request = client.make([(OBSERVE, b""), (PROXY_URI, inside.encode())])
         client.send(request.encode())
         told = client.response_to(request)
         assert (told.payload, len(told.values(OBSERVE))) == (b"20.0", 1)
-        wait_until(lambda: len(origin.requests) >= 2)  # polls, of which nothing is told
+        asked = len(origin.requests)
+        wait_until(lambda: len(origin.requests) > asked)  # polls, of which nothing is told
         state[0] = b"20.5"
+        events.wait_for(b"data: 20.5\n\n")
         told = client.receive()
         assert (told.token, told.payload) == (request.token, b"20.5")
         assert len(told.values(OBSERVE)) == 1
         client.acknowledge(told)
         assert all(request.values(OBSERVE) == [] for request in origin.requests)
-    first.stop_cleanly()
+        events.close()
+        client.close()
+        first.stop_cleanly()
 
 
 def test_a_loop_behind_both_ends(second):
