@@ -275,6 +275,19 @@ test_socket_activation() {
     quietly on systemctl start criproxyd
 }
 
+# libcurl is loaded by the first request for an HTTP target: in the sandbox, which is there by then.
+test_http_library() {
+    local pid
+    pid=$(main_pid)
+    if on grep -q libcurl "/proc/$pid/maps"; then
+        die "libcurl is loaded before it is needed"
+    fi
+    await "libcurl is not loaded in the sandbox" on bash -c \
+        "printf '\x40\x01\x00\x01\xdd\x16\x04http://127.0.0.1/' >/dev/udp/127.0.0.1/5683
+        grep -q libcurl /proc/$pid/maps"
+    quietly ask
+}
+
 # The keys of docs/guides/gateway.md, and DTLS by a socket as docs/guides/router.md has it.
 test_dtls_socket() {
     local keys=/etc/criproxy/tls/psk
@@ -339,6 +352,8 @@ test_packages() {
     say "starting it by its sockets"
     forget_starts
     test_socket_activation
+    say "asking it for an HTTP target"
+    test_http_library
     say "starting it by its socket for DTLS"
     forget_starts
     test_dtls_socket
