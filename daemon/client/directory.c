@@ -130,23 +130,28 @@ static const uint8_t accept_links[] = {0xd1, 17 - 13, 40};
 static const uint8_t core_path[] = "\x0b.well-known\x04"
                                    "core";
 
-static void ask_for_links(const struct client_side *side, const struct message *message,
-                          const struct config_device *row, struct directory_question *ret_question)
+struct target directory_target(const struct client_side *side, const char *name)
 {
-    struct target *target = &ret_question->target;
-    int len;
-    *target = (struct target){
+    struct target target = {
         .form = TARGET_FORM_PROXY_URI,
         .scheme = side->context.coap,
         .is_name = true,
         .port = (uint16_t)side->context.coap->default_port,
-        .path = {.packed = core_path, .len = sizeof(core_path) - 1, .count = 2},
     };
-    char name[TARGET_NAME_MAX + 1];
+    char host[TARGET_NAME_MAX + 1];
     /* It fits: the zone was checked with a label of the greatest length. */
-    len = snprintf(name, sizeof(name), "%s.%s", row->name, side->context.config->devices_zone);
-    target->name_len = (uint8_t)len;
-    memcpy(target->name, name, target->name_len);
+    int len = snprintf(host, sizeof(host), "%s.%s", name, side->context.config->devices_zone);
+    target.name_len = (uint8_t)len;
+    memcpy(target.name, host, target.name_len);
+    return target;
+}
+
+static void ask_for_links(const struct client_side *side, const struct message *message,
+                          const struct config_device *row, struct directory_question *ret_question)
+{
+    ret_question->target = directory_target(side, row->name);
+    ret_question->target.path =
+        (struct segments){.packed = core_path, .len = sizeof(core_path) - 1, .count = 2};
     ret_question->message = *message;
     ret_question->message.code = CODE_GET;
     ret_question->message.options = (struct bytes){accept_links, sizeof(accept_links)};

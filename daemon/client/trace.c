@@ -3,6 +3,7 @@
 
 #include "base/escape.h"
 #include "base/log.h"
+#include "client/directory.h"
 #include "client/side.h"
 #include "coap/method.h"
 #include "context/capture.h"
@@ -549,6 +550,18 @@ void trace_delivered(struct client_side *side, const struct request *request)
     give(side, &block, leg, &view, wanted);
 }
 
+/* Of what is no request. @param client borrowed */
+static struct trace_view view_of_no_request(const char *client, enum reason reason)
+{
+    return (struct trace_view){.client = client,
+                               .target = "",
+                               .reason = reason != REASON_none ? reason_row(reason)->name : "",
+                               .method = "",
+                               .form = "",
+                               .cache = "",
+                               .is_more = true};
+}
+
 void trace_fault(struct client_side *side, const struct address *client, bool is_from,
                  const struct fault_plan *plan)
 {
@@ -559,17 +572,33 @@ void trace_fault(struct client_side *side, const struct address *client, bool is
     if (wanted == 0) {
         return;
     }
-    struct trace_view view = {.client = client_text(&leg, text),
-                              .target = "",
-                              .reason = reason_row(REASON_fault)->name,
-                              .method = "",
-                              .form = "",
-                              .cache = "",
-                              .is_more = true};
+    struct trace_view view = view_of_no_request(client_text(&leg, text), REASON_fault);
     log_block_init(&block);
     log_block_line(&block, "fault %s: message %s %s: %s", faults_name(&side->context, plan->number),
                    is_from ? "from" : "to", text,
                    fault_kinds_format(plan->kinds, kinds, sizeof(kinds)));
+    give(side, &block, &leg, &view, wanted);
+}
+
+void trace_device(struct origin_side *below, const struct device *device, const char *why)
+{
+    struct client_side *side = client_side_of(fetch_side_of(below));
+    const struct device_line *line = &device->line;
+    const struct leg leg = {
+        .asker = {.path = {.remote = line->remote}, .identity = line->identity}};
+    const struct target target = directory_target(side, device->name);
+    enum reason reason = why[0] != '\0' ? REASON_device_gone : REASON_none;
+    struct log_block block;
+    char text[CLIENT_TEXT_MAX];
+    unsigned wanted = trace_wanted_by(side, &leg, reason, &target, true);
+    if (wanted == 0) {
+        return;
+    }
+    struct trace_view view = view_of_no_request(client_text(&leg, text), reason);
+    log_block_init(&block);
+    log_block_line(&block, "device %s: %s over %s, %s%s%s", device->name,
+                   why[0] != '\0' ? "closed" : "opened", transport_row(line->transport)->scheme,
+                   text, why[0] != '\0' ? ": " : "", why);
     give(side, &block, &leg, &view, wanted);
 }
 

@@ -19,7 +19,9 @@
 #include "ops/events.h"
 
 struct client_side;
+struct device;
 struct fault_plan;
+struct origin_side;
 
 #define TRACE_TAPS_MAX 4u
 #define TRACE_FILTER_MAX 128u
@@ -37,7 +39,7 @@ struct trace_view {
     const char *text; /* the block, lines with their ends; NULL: no request, only `lost` */
     size_t text_len;
     uint64_t lost; /* requests before it that this reader wanted, and did not get */
-    bool is_more;  /* more about a request that was shown, or about a message: it is none itself */
+    bool is_more;  /* no request, but more about one that was shown, about a message or a device */
 };
 
 /*
@@ -116,6 +118,16 @@ void trace_answered(struct client_side *side, const struct leg *leg, const struc
  */
 void trace_fault(struct client_side *side, const struct address *client, bool is_from,
                  const struct fault_plan *plan);
+
+/**
+ * Shows that @p device, borrowed for the call, has opened a session (or has registered), or, for
+ * @p why, that it ends (with the reason device_gone); while there is a trace. To filters the client
+ * is the device, and the target coap://NAME.ZONE/.
+ *
+ * @param below of the client's side.
+ * @param why empty: it is open now.
+ */
+void trace_device(struct origin_side *below, const struct device *device, const char *why);
 
 /*
  * What a request became, in words: for the trace and --explain. All text is

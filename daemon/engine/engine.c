@@ -119,6 +119,7 @@ static int init_tables(struct engine *engine)
         throttle_table_init(&engine->origin.throttles, config->limits_throttled) == 0 &&
         coalesce_init(&engine->fetch.equals, config->limits_exchanges, seed) == 0;
     engine->origin.devices.on_moved = observations_on_device_moved;
+    engine->origin.devices.on_line = trace_device;
     set_sources(engine);
     return good ? shared_open(&engine->fetch) : -ENOMEM;
 }

@@ -141,15 +141,20 @@ bool device_is_open(struct origin_side *side, const struct config_device *row)
 
 /* --- its line -------------------------------------------------------------- */
 
-static void log_line(const struct device *device, const char *event, const char *why)
+/* Its line is open now, or, for @p why, about to end: into the log, and the trace. */
+static void report_line(struct origin_side *side, const struct device *device, const char *why)
 {
     char client[ADDRESS_TEXT_MAX], identity[IDENTITY_TEXT_MAX];
+    const char *event = why[0] != '\0' ? "device_closed" : "device_opened";
     const struct device_line *line = &device->line;
     if (log_is_on(LOG_INFO)) {
         log_event(LOG_INFO, event, "device=%s client=%s identity=%s scheme=%s%s%s%s", device->name,
                   address_format(&line->remote, client), identity_format(line->identity, identity),
                   transport_row(line->transport)->scheme, why[0] != '\0' ? " reason=\"" : "", why,
                   why[0] != '\0' ? "\"" : "");
+    }
+    if (side->context.trace && side->devices.on_line != NULL) {
+        side->devices.on_line(side, device, why);
     }
 }
 
@@ -184,7 +189,7 @@ static void resume(struct origin_side *side, const struct device *device)
 
 static void drop_line(struct origin_side *side, struct device *device, const char *why)
 {
-    log_line(device, "device_closed", why);
+    report_line(side, device, why);
     identity_release(device->line.identity);
     device->line = (struct device_line){0};
     device->lines = holder_leave(device->holder, side->context.worker_index, device->lines);
@@ -446,7 +451,7 @@ struct device *device_open(struct origin_side *side, const struct config_device 
     await_keep_alive(side, device);
     metric_add(&side->context.metrics.devices_opened, 1);
     metric_set(&side->context.metrics.devices, ++side->devices.open_count);
-    log_line(device, "device_opened", "");
+    report_line(side, device, "");
     end_all_before(side, device);
     end_relays_before(side, device);
     resume(side, device);

@@ -92,6 +92,9 @@ struct device_table {
     uint64_t seed;
     /* Another worker has a new session of @p device; NULL: not to be told. */
     void (*on_moved)(struct origin_side *side, struct device *device);
+    /* While there is a trace: the line of @p device is open now (@p why is empty), or is about to
+     * end for @p why, static. All is borrowed for the call, which changes nothing here. */
+    void (*on_line)(struct origin_side *side, const struct device *device, const char *why);
     bool is_over; /* the engine is being freed: nothing is told any more */
 };
 

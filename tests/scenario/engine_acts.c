@@ -435,6 +435,10 @@ const char *engine_stage_act(void *context, struct actor *actor, char **words, s
     if (fault == NULL || fault[0] != '\0') {
         return fault;
     }
+    fault = engine_trace_act(engine, words, count);
+    if (fault == NULL || fault[0] != '\0') {
+        return fault;
+    }
     if (strcmp(words[0], "name") == 0) {
         return act_name(engine, all);
     }

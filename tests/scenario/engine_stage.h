@@ -28,6 +28,7 @@ struct endpoint {
 
 enum {
     WEB_LABELS_MAX = 16,
+    TRACED_MAX = 32,
 };
 
 struct engine_stage {
@@ -44,6 +45,9 @@ struct engine_stage {
     size_t web_label_count; /* of requests to HTTP servers: "@name", and the last ones' numbers */
     const char *web_labels[WEB_LABELS_MAX];
     uint64_t web_numbers[WEB_LABELS_MAX];
+    bool is_traced;
+    size_t traced_count, traced_taken;
+    const char *traced[TRACED_MAX]; /* first lines of blocks of a live trace */
 };
 
 /** Set: all scenarios have two workers, and devices are with the second where they do not say. */
@@ -91,6 +95,13 @@ void engine_session_end(void);
  * @return NULL; what is wrong; or "" where it is not for this function.
  */
 const char *engine_session_act(const struct actor *actor, char **words, size_t count);
+
+/**
+ * Lines about a live trace: "trace [FILTER]...", and "traced FIRST LINE OF ITS NEXT BLOCK".
+ *
+ * @return NULL; what is wrong; or "" where it is not for this function.
+ */
+const char *engine_trace_act(struct engine_stage *engine, char **words, size_t count);
 
 /** The lines that only this stage knows: names, counters, the network's faults. */
 const char *engine_stage_act(void *context, struct actor *actor, char **words, size_t count);
