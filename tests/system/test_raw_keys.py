@@ -8,15 +8,17 @@ import hashlib
 import json
 import re
 import shutil
+import socket
 import subprocess
 
 import pytest
 
 from admin_wire import http, http_place, parse_metrics, value_of
-from coap_wire import PATIENCE_S, Origin
+from coap_wire import ACK, GET, PATIENCE_S, URI_PATH, Client, Message, Origin, code
 from conftest import UNHURRIED
 from ports import free_port
 from processes import Proxy, program, run_criproxyd, wait_until
+from stream_wire import Stream
 
 VERSION = run_criproxyd("--version").stdout
 OPENSSL = tuple(map(int, re.search(r"openssl +(\d+)\.(\d+)", VERSION).groups()))
@@ -26,6 +28,7 @@ with_raw_keys = pytest.mark.skipif(not HAS_RAW_KEYS, reason="this OpenSSL has no
 SCHEMES = ("coaps", "coaps+tcp")
 MANDATORY = "ECDHE-ECDSA-AES128-CCM8:@SECLEVEL=0"  # RFC 7252 section 9.1.3.2
 PROXY_URI = 35
+CONTENT = code(2, 5)
 
 
 def openssl(*arguments, cwd):
@@ -241,6 +244,79 @@ def test_a_client_of_gnutls(server, folder, scheme):
         input=b"", capture_output=True, timeout=PATIENCE_S, check=False)
     assert b"Raw Public Key" in done.stdout, done.stdout
     server.wait_for_line(LOG[scheme] + r".* identity=public-key:meter-7 ")
+
+
+# ---- devices that call home ----
+
+
+class Device:
+    """OpenSSL's s_client with a raw key: its two pipes are a socket, and the test plays the device."""
+
+    def __init__(self, server, scheme, name, folder):
+        self.is_stream = scheme == "coaps+tcp"
+        self.sock, other = socket.socketpair()
+        self.sock.settimeout(PATIENCE_S)
+        self.stream = Stream.of(self.sock)
+        self.process = subprocess.Popen(
+            ["openssl", "s_client", "-quiet", "-no_ign_eof", "-connect",
+             "127.0.0.1:%d" % server.port(scheme),
+             *(("-alpn", "coap") if self.is_stream else ("-dtls1_2",)), *BOTH, *certificate(name)],
+            cwd=folder, stdin=other, stdout=other, stderr=subprocess.DEVNULL)
+        other.close()
+        if self.is_stream:
+            self.stream.open()
+
+    def answer_one(self, payload):
+        """The request that comes next, which it answers with 2.05."""
+        if self.is_stream:
+            request = self.stream.receive()
+            self.stream.send_message(CONTENT, request.token, payload=payload)
+        else:
+            request = Message.decode(self.sock.recv(65536))
+            self.sock.sendall(Message(type=ACK, code=CONTENT, mid=request.mid, token=request.token,
+                                      payload=payload).encode())
+        return request
+
+    def close(self):
+        """With close_notify, which the end of its input has it send."""
+        self.sock.shutdown(socket.SHUT_WR)
+        self.process.wait(PATIENCE_S)
+        self.sock.close()
+
+
+@with_raw_keys
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_a_device_is_known_by_its_key(folder, tmp_path, scheme):
+    """DEV-1: Requests for the name go to the session of the key's owner, and no other one's."""
+    clients = tmp_path / "clients"
+    clients.write_text("meter-7\n%sother-8\n%s" % ((folder / "meter.pub").read_text(),
+                                                  (folder / "stranger.pub").read_text()))
+    running = Server(folder, tmp_path / "control", *settings(folder, "tls", raw_key="own.key"),
+                     "--set", "tls.client-keys=%s" % clients, "--listen", "coap://127.0.0.1:0",
+                     "--set", "devices.zone=devices.example",
+                     "--set", "device boiler.public-key=meter-7")
+
+    def row():
+        done = subprocess.run([program("criproxyctl"), "-s", str(running.control), "--json", "devices"],
+                              capture_output=True, text=True, timeout=PATIENCE_S, check=True)
+        return json.loads(done.stdout)
+
+    stranger = Device(running, scheme, "stranger", folder)
+    running.wait_for_line(LOG[scheme] + r".* identity=public-key:other-8 ")
+    assert row()["state"] == "gone"
+    device = Device(running, scheme, "meter", folder)
+    wait_until(lambda: row()["state"] == "open")
+    assert (row()["identity"], row()["scheme"]) == ("public-key:meter-7", scheme)
+    with Client(("127.0.0.1", running.port("coap"))) as client:
+        asked = client.make([(PROXY_URI, b"coap://boiler.devices.example/value")])
+        client.send(asked.encode())
+        request = device.answer_one(b"21")
+        assert (request.code, request.values(URI_PATH)) == (GET, [b"value"])
+        assert client.response_to(asked).payload == b"21"
+    device.close()
+    wait_until(lambda: row()["state"] == "gone")
+    stranger.close()
+    running.stop_cleanly()
 
 
 # ---- towards origin servers ----
