@@ -435,7 +435,7 @@ const char *engine_stage_act(void *context, struct actor *actor, char **words, s
     if (fault == NULL || fault[0] != '\0') {
         return fault;
     }
-    fault = engine_trace_act(engine, words, count);
+    fault = engine_told_act(engine, words, count);
     if (fault == NULL || fault[0] != '\0') {
         return fault;
     }

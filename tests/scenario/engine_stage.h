@@ -97,11 +97,12 @@ void engine_session_end(void);
 const char *engine_session_act(const struct actor *actor, char **words, size_t count);
 
 /**
- * Lines about a live trace: "trace [FILTER]...", and "traced FIRST LINE OF ITS NEXT BLOCK".
+ * Lines about what the proxy tells: "trace [FILTER]...", "traced FIRST LINE OF ITS NEXT BLOCK",
+ * "listed DEVICE MEMBER=VALUE ...".
  *
  * @return NULL; what is wrong; or "" where it is not for this function.
  */
-const char *engine_trace_act(struct engine_stage *engine, char **words, size_t count);
+const char *engine_told_act(struct engine_stage *engine, char **words, size_t count);
 
 /** The lines that only this stage knows: names, counters, the network's faults. */
 const char *engine_stage_act(void *context, struct actor *actor, char **words, size_t count);

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A live trace in scenarios: the first lines of its blocks, in the order in which they come. */
+/*
+ * What the proxy tells of itself in scenarios: a live trace, as the first lines of its blocks in
+ * the order in which they come, and the list of devices.
+ */
 #include "engine_stage.h"
 
 #include "client/trace.h"
+#include "engine/inspect.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -70,13 +74,58 @@ static const char *check_traced(struct engine_stage *engine, char **words, size_
                     : pool_format(&engine->pool, "traced: expected %s, got %s", expected, got);
 }
 
-const char *engine_trace_act(struct engine_stage *engine, char **words, size_t count)
+/* --- the list of devices ---------------------------------------------------- */
+
+/* The row of the device @p name, from the worker that tells it; NULL: there is none. */
+static const char *device_row(struct engine_stage *engine, const char *name)
+{
+    static char text[4096];
+    const char *member = pool_format(&engine->pool, "\"device\":\"%s\"", name);
+    const char *row = NULL;
+    for (unsigned i = 1; i <= engine->workers && row == NULL; i++) {
+        struct json_writer out;
+        uint64_t cursor = 0;
+        json_writer_init(&out, text, sizeof(text) - 1);
+        if (inspect_devices(replay_worker(&engine->replay, i), "", &cursor, &out)) {
+            text[out.len] = '\0';
+            row = strstr(text, member);
+        }
+    }
+    return row != NULL ? pool_format(&engine->pool, "%.*s}", (int)strcspn(row, "}"), row) : NULL;
+}
+
+/* listed DEVICE MEMBER=VALUE ...: its row of criproxyctl devices has these */
+static const char *check_listed(struct engine_stage *engine, char **words, size_t count)
+{
+    const char *row = device_row(engine, words[1]);
+    if (row == NULL) {
+        return "no such device is listed";
+    }
+    for (size_t i = 2; i < count; i++) {
+        size_t len = strcspn(words[i], "=");
+        const char *member = pool_format(&engine->pool, "\"%.*s\":", (int)len, words[i]);
+        const char *expected = words[i][len] == '=' ? words[i] + len + 1 : "";
+        const char *at = strstr(row, member);
+        const char *value = at != NULL ? at + strlen(member) : "";
+        value += value[0] == '"';
+        size_t value_len = strcspn(value, "\",}");
+        if (value_len != strlen(expected) || strncmp(value, expected, value_len) != 0) {
+            return pool_format(&engine->pool, "listed: expected %s in %s", words[i], row);
+        }
+    }
+    return NULL;
+}
+
+const char *engine_told_act(struct engine_stage *engine, char **words, size_t count)
 {
     if (strcmp(words[0], "trace") == 0) {
         return begin_trace(engine, words, count);
     }
     if (strcmp(words[0], "traced") == 0 && count > 1) {
         return check_traced(engine, words, count);
+    }
+    if (strcmp(words[0], "listed") == 0 && count > 2) {
+        return check_listed(engine, words, count);
     }
     return "";
 }
