@@ -129,7 +129,7 @@ static void go_over(struct dtls_listener *before, struct dtls_listener *after, u
     enum handover_refusal why = HANDOVER_REFUSAL_COUNT;
     double at_us = cpu_us(), sum_us = 0;
 
-    dtls_hand_over(before, &body);
+    dtls_hand_over(before, NULL, &body);
     note(&steps[0], "pack", &at_us);
     int fd = handover_file_open_memory();
     must(fd >= 0 && handover_file_write(fd, &body) == 0, "not written");

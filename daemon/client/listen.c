@@ -444,7 +444,7 @@ void listen_hold(struct client_side *side, bool is_held)
     }
 }
 
-void listen_hand_over(struct client_side *side, struct pack *out)
+void listen_hand_over(struct client_side *side, const struct dtls_gift *gift, struct pack *out)
 {
     for (uint32_t i = 0; i < LISTENERS_MAX; i++) {
         struct listener *listener = &side->listeners[i];
@@ -454,7 +454,7 @@ void listen_hand_over(struct client_side *side, struct pack *out)
         pack_uint(out, 1, 1); /* another one */
         pack_raw(out, &listener->bound, sizeof(listener->bound));
         size_t at = pack_open(out);
-        dtls_hand_over(listener->dtls, out);
+        dtls_hand_over(listener->dtls, gift, out);
         pack_close(out, at);
     }
     pack_uint(out, 0, 1);
@@ -469,13 +469,23 @@ void listen_thaw(struct client_side *side)
     }
 }
 
-uint32_t listen_forget(struct client_side *side)
+void listen_count_shares(const struct client_side *side, uint32_t *counts)
+{
+    for (uint32_t i = 0; i < LISTENERS_MAX; i++) {
+        const struct listener *listener = &side->listeners[i];
+        if (listener->dtls != NULL && !listener->is_retiring) {
+            dtls_count_shares(listener->dtls, counts);
+        }
+    }
+}
+
+uint32_t listen_forget(struct client_side *side, const struct dtls_gift *gift)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < LISTENERS_MAX; i++) {
         const struct listener *listener = &side->listeners[i];
         if (listener->dtls != NULL && !listener->is_retiring) {
-            count += dtls_forget(listener->dtls);
+            count += dtls_forget(listener->dtls, gift);
         }
     }
     return count;

@@ -19,6 +19,7 @@ struct client_side;
 struct conn_options;
 struct datagram;
 struct credentials;
+struct dtls_gift;
 struct dtls_options;
 struct pack;
 struct unpack;
@@ -89,8 +90,9 @@ void listen_stop_accepting(struct client_side *side);
  */
 void listen_hold(struct client_side *side, bool is_held);
 
-/** Appends the DTLS sessions of all listeners, which are frozen from now on (net/dtls.h). */
-void listen_hand_over(struct client_side *side, struct pack *out);
+/** Appends the DTLS sessions of all listeners, which are frozen from now on, or those of @p gift
+ * (net/dtls.h). */
+void listen_hand_over(struct client_side *side, const struct dtls_gift *gift, struct pack *out);
 
 /** The hand-over has failed, and what was appended is destroyed: sessions go on here. */
 void listen_thaw(struct client_side *side);
@@ -114,8 +116,11 @@ bool listen_take_passed(struct client_side *side, const struct datagram *datagra
 bool listen_send_passed(struct client_side *side, uint16_t listener, const struct udp_path *path,
                         struct bytes records);
 
+/** As dtls_count_shares(), of all listeners. Cannot fail. */
+void listen_count_shares(const struct client_side *side, uint32_t *counts);
+
 /** As dtls_forget(), of all listeners. Cannot fail. @return how many */
-uint32_t listen_forget(struct client_side *side);
+uint32_t listen_forget(struct client_side *side, const struct dtls_gift *gift);
 
 /**
  * Takes over what listen_hand_over() of another replica has written, whose clock runs @p shift_ms

@@ -220,8 +220,28 @@ struct dtls_session *dtls_next(const struct dtls_listener *listener, uint64_t *c
 /** As udp_hold(): records wait in the kernel's buffer. Cannot fail. */
 void dtls_hold(struct dtls_listener *listener, bool is_held);
 
-/** Freezes, and appends its sessions, copied; the one idle for longest first. */
-void dtls_hand_over(struct dtls_listener *listener, struct pack *out);
+/*
+ * Shares of a listener's sessions: those with connection ids of one tag (net/peers.h), because
+ * whose they are is known by tag; those without, by their client's address, below 256, which is no
+ * replica's.
+ */
+#define DTLS_SHARES 65536u
+
+/* What one replica is given. */
+struct dtls_gift {
+    const uint8_t *takers; /* by share, DTLS_SHARES: the number of a replica; borrowed */
+    uint8_t to;            /* those of this one */
+};
+
+/** Adds to each of @p counts, DTLS_SHARES, how many sessions there are to be handed over. */
+void dtls_count_shares(const struct dtls_listener *listener, uint32_t *counts);
+
+/**
+ * Freezes, and appends its sessions, copied; the one idle for longest first.
+ *
+ * @param gift which of them; NULL: all
+ */
+void dtls_hand_over(struct dtls_listener *listener, const struct dtls_gift *gift, struct pack *out);
 
 /** The hand-over has failed and what was packed was destroyed: all goes on. No effect otherwise. */
 void dtls_thaw(struct dtls_listener *listener);
@@ -231,9 +251,10 @@ void dtls_thaw(struct dtls_listener *listener);
  * and ends them without a word to their clients; on_close comes with the next dtls_turn(). Cannot
  * fail.
  *
+ * @param gift as it was packed
  * @return how many
  */
-uint32_t dtls_forget(struct dtls_listener *listener);
+uint32_t dtls_forget(struct dtls_listener *listener, const struct dtls_gift *gift);
 
 /* How sessions are taken over. All zero: from a process on this host, before the first datagram. */
 struct dtls_taking {

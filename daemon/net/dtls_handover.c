@@ -42,7 +42,37 @@ void dtls_hold(struct dtls_listener *listener, bool is_held)
     udp_hold(listener->socket, is_held);
 }
 
-void dtls_hand_over(struct dtls_listener *listener, struct pack *out)
+/* Of the replica that gave the id with this number. */
+static uint16_t tag_of_cid(uint64_t cid)
+{
+    return (uint16_t)(cid >> (8 * (DTLS_CID_MAX - DTLS_CID_TAGGED)));
+}
+
+static uint16_t share_of(const struct dtls_listener *listener, const struct dtls_session *session)
+{
+    return session->records.cid_len == DTLS_CID_MAX && dtls_has_tags(listener)
+               ? tag_of_cid(session->by_cid.key)
+               : (uint8_t)address_hash(&session->path.remote, 0);
+}
+
+static bool is_handed_over(const struct dtls_listener *listener, const struct dtls_session *session,
+                           const struct dtls_gift *gift)
+{
+    return session->shake == NULL &&
+           (gift == NULL || gift->takers[share_of(listener, session)] == gift->to);
+}
+
+void dtls_count_shares(const struct dtls_listener *listener, uint32_t *counts)
+{
+    for (const struct dtls_session *session = listener->established.first; session != NULL;
+         session = session->next) {
+        if (is_handed_over(listener, session, NULL)) {
+            counts[share_of(listener, session)]++;
+        }
+    }
+}
+
+void dtls_hand_over(struct dtls_listener *listener, const struct dtls_gift *gift, struct pack *out)
 {
     uint8_t salt[CREDENTIALS_ANCHOR_LEN];
     struct credentials_marker marker;
@@ -57,7 +87,7 @@ void dtls_hand_over(struct dtls_listener *listener, struct pack *out)
     credentials_marker_open(&marker, listener->options.credentials, salt);
     for (struct dtls_session *session = listener->established.first; session != NULL;
          session = session->next) {
-        if (session->shake == NULL) {
+        if (is_handed_over(listener, session, gift)) {
             pack_session(session, &marker, out);
         }
     }
@@ -65,14 +95,14 @@ void dtls_hand_over(struct dtls_listener *listener, struct pack *out)
     pack_uint(out, 0, 1);
 }
 
-uint32_t dtls_forget(struct dtls_listener *listener)
+uint32_t dtls_forget(struct dtls_listener *listener, const struct dtls_gift *gift)
 {
     struct dtls_session *session = listener->established.first;
     uint32_t count = 0;
 
     while (session != NULL) {
         struct dtls_session *next = session->next;
-        if (session->shake == NULL) {
+        if (is_handed_over(listener, session, gift)) {
             records_clear(&session->records);
             session_doom(session, "given to another replica");
             dtls_count(&listener->counters.given);
@@ -152,12 +182,6 @@ static void leave_out_oldest(struct dtls_listener *listener)
         session_doom(listener->established.first, "not taken over");
         dtls_count(&listener->counters.sessions_evicted);
     }
-}
-
-/* Of the replica that gave the id with this number. */
-static uint16_t tag_of_cid(uint64_t cid)
-{
-    return (uint16_t)(cid >> (8 * (DTLS_CID_MAX - DTLS_CID_TAGGED)));
 }
 
 /* Takes over what @p packed holds. */

@@ -6,6 +6,7 @@
 #define HEAD_BYTES 5u   /* type, length */
 #define SHORT_BYTES 16u /* of the body of every message but SESSIONS */
 #define OFFER_BYTES 10u
+#define READY_BYTES 4u
 #define TAKEN_BYTES 8u
 #define PIECE_BYTES 16384u /* memory follows what has come, not what was said to come */
 
@@ -68,9 +69,8 @@ static bool put_offer(const struct peer_channel *channel, const struct peer_offe
     return is_put;
 }
 
-/* PEER_REFUSAL_COUNT where it will take them. */
-static enum peer_refusal offer_sessions(const struct peer_channel *channel,
-                                        const struct peer_offer *offer)
+enum peer_refusal peer_offer(const struct peer_channel *channel, const struct peer_offer *offer,
+                             uint32_t *ret_room)
 {
     uint8_t body[SHORT_BYTES];
     uint32_t len = 0;
@@ -79,8 +79,11 @@ static enum peer_refusal offer_sessions(const struct peer_channel *channel,
         return PEER_REFUSAL_broken;
     }
     switch (get_short(channel, body, &len)) {
-    case GIVE_READY:
-        return PEER_REFUSAL_COUNT;
+    case GIVE_READY: {
+        struct unpack in = {.at = body, .left = len};
+        *ret_room = (uint32_t)unpack_uint(&in, READY_BYTES);
+        return len == READY_BYTES ? PEER_REFUSAL_COUNT : PEER_REFUSAL_broken;
+    }
     case GIVE_REFUSED:
         return len == 1 && body[0] < PEER_REFUSAL_COUNT ? (enum peer_refusal)body[0]
                                                         : PEER_REFUSAL_broken;
@@ -89,25 +92,19 @@ static enum peer_refusal offer_sessions(const struct peer_channel *channel,
     }
 }
 
-enum peer_gift peer_give(const struct peer_channel *channel, const struct peer_offer *offer,
-                         const struct peer_giver *giver, struct peer_taken *ret_taken,
-                         enum peer_refusal *ret_why)
+enum peer_gift peer_give(const struct peer_channel *channel, const struct peer_giver *giver,
+                         struct peer_taken *ret_taken)
 {
     struct pack sessions = {0};
     uint8_t body[SHORT_BYTES];
     uint32_t len = 0;
 
-    *ret_why = offer_sessions(channel, offer);
-    if (*ret_why != PEER_REFUSAL_COUNT) {
-        return PEER_GIFT_KEPT;
-    }
     giver->pack(giver->context, &sessions);
     bool is_there = !sessions.has_failed && sessions.len <= PEER_SESSIONS_BYTES_MAX &&
                     put_give_message(channel, GIVE_SESSIONS, sessions.data, sessions.len) &&
-                    get_short(channel, body, &len) == GIVE_HAVE;
+                    get_short(channel, body, &len) == GIVE_HAVE && len == 0;
     pack_clear(&sessions);
     if (!is_there) {
-        *ret_why = PEER_REFUSAL_broken;
         return PEER_GIFT_KEPT;
     }
     giver->forget(giver->context); /* before COMMIT, whatever becomes of that */
@@ -160,14 +157,17 @@ static bool get_sessions(const struct peer_channel *channel, struct pack *ret_se
 }
 
 static enum peer_refusal take_them(const struct peer_channel *channel,
-                                   const struct peer_taker *taker, struct pack *sessions)
+                                   const struct peer_taker *taker, uint32_t room,
+                                   struct pack *sessions)
 {
+    const uint8_t ready[READY_BYTES] = {(uint8_t)(room >> 24), (uint8_t)(room >> 16),
+                                        (uint8_t)(room >> 8), (uint8_t)room};
     uint8_t body[SHORT_BYTES];
     uint32_t len = 0;
     struct pack said = {0};
 
-    if (!put_give_message(channel, GIVE_READY, NULL, 0) || !get_sessions(channel, sessions) ||
-        !put_give_message(channel, GIVE_HAVE, NULL, 0) ||
+    if (!put_give_message(channel, GIVE_READY, ready, sizeof ready) ||
+        !get_sessions(channel, sessions) || !put_give_message(channel, GIVE_HAVE, NULL, 0) ||
         get_short(channel, body, &len) != GIVE_COMMIT || len != 0) {
         return PEER_REFUSAL_broken;
     }
@@ -186,17 +186,18 @@ enum peer_refusal peer_take(const struct peer_channel *channel, const struct pee
 {
     struct peer_offer offer;
     struct pack sessions = {0};
+    uint32_t room = 0;
 
     if (!get_offer(channel, &offer)) {
         return PEER_REFUSAL_broken;
     }
-    enum peer_refusal why = taker->begin(taker->context, &offer);
+    enum peer_refusal why = taker->begin(taker->context, &offer, &room);
     if (why != PEER_REFUSAL_COUNT) {
         const uint8_t body = (uint8_t)why;
         (void)put_give_message(channel, GIVE_REFUSED, &body, 1);
         return why;
     }
-    why = take_them(channel, taker, &sessions);
+    why = take_them(channel, taker, room, &sessions);
     pack_clear(&sessions); /* wipes them: taken over, or never */
     taker->finish(taker->context);
     return why;

@@ -5,7 +5,7 @@
  *
  *     giver                                  taker
  *     OFFER  what it is to know       ->     looks whether it can take them
- *                                     <-     READY, or REFUSED and why
+ *                                     <-     READY for how many, or REFUSED and why
  *     stops sealing, packs
  *     SESSIONS                        ->     keeps them as bytes: seals nothing
  *                                     <-     HAVE
@@ -21,7 +21,8 @@
  *    them before it sends COMMIT, and the taker overwrites what it has where none comes.
  *  - After COMMIT: they are the taker's. The giver does not know how many there are.
  *
- * A giver that was refused, or had no HAVE, may try another taker.
+ * What was refused, or without HAVE, may be given to another taker. A giver asks all takers before
+ * it stops sealing, and then gives each a part of its sessions (net/peer_shares.h).
  */
 #ifndef CRIPROXY_PEER_GIVE_H
 #define CRIPROXY_PEER_GIVE_H
@@ -42,9 +43,12 @@ struct peer_channel {
     bool (*get)(void *context, uint8_t *ret_data, size_t len);
 };
 
+/* Of these messages. */
+#define PEER_GIVE_VERSION 2u
+
 /* What a taker has to know before. */
 struct peer_offer {
-    uint32_t version; /* of packed sessions */
+    uint32_t version; /* of packed sessions, and PEER_GIVE_VERSION times 65,536 */
     uint8_t from, to; /* numbers of the replicas */
     uint32_t workers;
 };
@@ -70,8 +74,11 @@ struct peer_giver {
 
 struct peer_taker {
     void *context;
-    /* @return PEER_REFUSAL_COUNT, or why not; where not, finish() follows, at last */
-    enum peer_refusal (*begin)(void *context, const struct peer_offer *offer);
+    /*
+     * @param ret_room how many sessions each worker has room for
+     * @return PEER_REFUSAL_COUNT, or why not; in the first case finish() follows, at last
+     */
+    enum peer_refusal (*begin)(void *context, const struct peer_offer *offer, uint32_t *ret_room);
     /* The sessions are this replica's: takes over what giver's pack() has written. @p sessions is
      * wiped afterwards. */
     struct peer_taken (*take)(void *context, struct unpack *sessions);
@@ -80,14 +87,21 @@ struct peer_taker {
 };
 
 /**
- * Gives sessions over @p channel.
+ * Asks over @p channel whether sessions would be taken; peer_give() follows, or the channel ends.
+ *
+ * @param ret_room how many each worker takes
+ * @return PEER_REFUSAL_COUNT, PEER_REFUSAL_broken or what the taker says
+ */
+enum peer_refusal peer_offer(const struct peer_channel *channel, const struct peer_offer *offer,
+                             uint32_t *ret_room);
+
+/**
+ * Gives sessions to the taker that has been asked.
  *
  * @param ret_taken what the taker says, where they were given
- * @param ret_why where they were kept: PEER_REFUSAL_broken or what the taker says
  */
-enum peer_gift peer_give(const struct peer_channel *channel, const struct peer_offer *offer,
-                         const struct peer_giver *giver, struct peer_taken *ret_taken,
-                         enum peer_refusal *ret_why);
+enum peer_gift peer_give(const struct peer_channel *channel, const struct peer_giver *giver,
+                         struct peer_taken *ret_taken);
 
 /** The other end. @return PEER_REFUSAL_COUNT, or why nothing was taken */
 enum peer_refusal peer_take(const struct peer_channel *channel, const struct peer_taker *taker);

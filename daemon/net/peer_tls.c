@@ -150,42 +150,50 @@ static bool is_connected(const struct peer_tls_link *link)
            getsockopt(link->fd, SOL_SOCKET, SO_ERROR, &error, &len) == 0 && error == 0;
 }
 
+void peer_tls_set_time(struct peer_tls_link *link, uint32_t within_ms)
+{
+    link->deadline_ms = monotonic_ms() + within_ms;
+}
+
+/* @return the link, or NULL where it is closed */
+static struct peer_tls_link *authenticate(struct peer_tls_link *link)
+{
+    if (!shake_hands(link)) {
+        peer_tls_close(link);
+        return NULL;
+    }
+    return link;
+}
+
 struct peer_tls_link *peer_tls_connect(const struct peer_tls *tls, const struct address *to,
-                                       uint32_t shake_ms, uint32_t within_ms)
+                                       uint32_t within_ms)
 {
     union sockaddr_any name;
     socklen_t name_len = sockaddr_from_address(to, &name);
     int fd = socket(name.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    struct peer_tls_link *link = fd < 0 ? NULL : peer_tls_link_new(tls, fd, -1, shake_ms);
+    struct peer_tls_link *link = fd < 0 ? NULL : peer_tls_link_new(tls, fd, -1, within_ms);
 
     if (link == NULL) {
         return NULL;
     }
-    SSL_set_connect_state(link->ssl);
-    if ((connect(fd, &name.any, name_len) != 0 && errno != EINPROGRESS) || !is_connected(link) ||
-        !shake_hands(link)) {
+    if ((connect(fd, &name.any, name_len) != 0 && errno != EINPROGRESS) || !is_connected(link)) {
         peer_tls_close(link);
         return NULL;
     }
-    link->deadline_ms = monotonic_ms() + within_ms;
-    return link;
+    SSL_set_connect_state(link->ssl);
+    return authenticate(link);
 }
 
 struct peer_tls_link *peer_tls_accept(const struct peer_tls *tls, int fd, int stop_fd,
-                                      uint32_t shake_ms, uint32_t within_ms)
+                                      uint32_t within_ms)
 {
-    struct peer_tls_link *link = peer_tls_link_new(tls, fd, stop_fd, shake_ms);
+    struct peer_tls_link *link = peer_tls_link_new(tls, fd, stop_fd, within_ms);
 
     if (link == NULL) {
         return NULL;
     }
     SSL_set_accept_state(link->ssl);
-    if (!shake_hands(link)) {
-        peer_tls_close(link);
-        return NULL;
-    }
-    link->deadline_ms = monotonic_ms() + within_ms;
-    return link;
+    return authenticate(link);
 }
 
 void peer_tls_close(struct peer_tls_link *link)
@@ -204,17 +212,24 @@ void peer_tls_close(struct peer_tls_link *link)
 
 /* ---- bytes ---- */
 
+/* After a call of OpenSSL that moved @p done bytes. @return whether there may be more */
+static bool go_on(const struct peer_tls_link *link, int result, size_t done, size_t *at)
+{
+    if (result == 1) {
+        *at += done;
+        return true;
+    }
+    return may_try_again(link, result);
+}
+
 static bool peer_tls_put(void *context, const uint8_t *data, size_t len)
 {
     struct peer_tls_link *link = context;
+    size_t at = 0, put = 0;
 
-    while (len > 0) {
-        size_t put = 0;
-        int result = SSL_write_ex(link->ssl, data, len, &put);
-        if (result == 1) {
-            data += put;
-            len -= put;
-        } else if (!may_try_again(link, result)) {
+    while (at < len) {
+        int result = SSL_write_ex(link->ssl, data + at, len - at, &put);
+        if (!go_on(link, result, put, &at)) {
             return false;
         }
     }
@@ -224,14 +239,11 @@ static bool peer_tls_put(void *context, const uint8_t *data, size_t len)
 static bool peer_tls_get(void *context, uint8_t *ret_data, size_t len)
 {
     struct peer_tls_link *link = context;
+    size_t at = 0, got = 0;
 
-    while (len > 0) {
-        size_t got = 0;
-        int result = SSL_read_ex(link->ssl, ret_data, len, &got);
-        if (result == 1) {
-            ret_data += got;
-            len -= got;
-        } else if (!may_try_again(link, result)) {
+    while (at < len) {
+        int result = SSL_read_ex(link->ssl, ret_data + at, len - at, &got);
+        if (!go_on(link, result, got, &at)) {
             return false;
         }
     }

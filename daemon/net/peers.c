@@ -19,6 +19,10 @@
 
 #define HELLO_TAGS_MAX 512u
 
+/* New ids have one of so many tags in turn, which differ in the lowest bits: so their sessions can
+ * be given to as many replicas. The bits above tell runs apart. */
+#define RUN_TAGS 8u
+
 /* Clients' datagrams that a worker passes on in a second: any host may send such. */
 #define PASSED_PER_S 20000u
 
@@ -31,7 +35,8 @@ struct peer_book {
     struct cluster_peer peers[PEERS_MAX];
     uint64_t run; /* when it began, ns of the time of day */
     _Atomic uint64_t sent;
-    _Atomic uint16_t tag;
+    _Atomic uint16_t run_tag;             /* the first of its run */
+    _Atomic uint16_t turn;                /* which of them is next */
     _Atomic uint64_t heard_ms[PEERS_MAX]; /* the time of the newest hello, by its sender's clock */
     _Atomic uint8_t holders[TAGS];        /* 0: the replica with the number in the tag */
 };
@@ -92,23 +97,41 @@ bool peer_book_has(const struct peer_book *book, uint8_t number)
     return find_peer(book, number) < book->count;
 }
 
-uint16_t peer_book_tag(const struct peer_book *book)
+static uint16_t run_tag_of(const struct peer_book *book)
 {
-    return atomic_load_explicit(&book->tag, memory_order_relaxed);
+    return atomic_load_explicit(&book->run_tag, memory_order_relaxed);
 }
 
-/* From now on new ids have another tag, which no replica has sessions of. */
-static void renew_tag(struct peer_book *book)
+uint16_t peer_book_tag(struct peer_book *book)
+{
+    unsigned turn = atomic_fetch_add_explicit(&book->turn, 1, memory_order_relaxed);
+
+    return (uint16_t)(run_tag_of(book) + turn % RUN_TAGS);
+}
+
+static bool is_free_run(const struct peer_book *book, uint16_t run_tag)
+{
+    unsigned i = 0;
+
+    while (i < RUN_TAGS &&
+           atomic_load_explicit(&book->holders[run_tag + i], memory_order_relaxed) == 0) {
+        i++;
+    }
+    return i == RUN_TAGS;
+}
+
+/* From now on new ids have other tags, which no replica has sessions of; the same ones where there
+ * are none left, until the next start: datagrams with these that are led astray find no session. */
+static void renew_tags(struct peer_book *book)
 {
     uint16_t first = (uint16_t)(book->own << 8);
     uint8_t start = 0;
 
     (void)RAND_bytes(&start, 1); /* or it begins at 0 */
-    for (unsigned i = 1; i < 256; i++) {
-        uint16_t tag = (uint16_t)(first | (uint8_t)(start + i));
-        if (atomic_load_explicit(&book->holders[tag], memory_order_relaxed) == 0 &&
-            tag != peer_book_tag(book)) {
-            atomic_store_explicit(&book->tag, tag, memory_order_relaxed);
+    for (unsigned i = 0; i < 256; i += RUN_TAGS) {
+        uint16_t run_tag = (uint16_t)(first | ((start + i) % 256 / RUN_TAGS * RUN_TAGS));
+        if (is_free_run(book, run_tag) && run_tag != run_tag_of(book)) {
+            atomic_store_explicit(&book->run_tag, run_tag, memory_order_relaxed);
             return;
         }
     }
@@ -128,7 +151,7 @@ int peer_book_new(uint8_t own, const struct cluster_peer *peers, size_t peer_cou
     book->own = own;
     book->count = peer_count < PEERS_MAX ? peer_count : PEERS_MAX;
     memcpy(book->peers, peers, book->count * sizeof *peers);
-    renew_tag(book);
+    renew_tags(book);
     *ret_book = book;
     return 0;
 }
@@ -138,15 +161,16 @@ void peer_book_hold(struct peer_book *book, uint16_t tag)
     atomic_store_explicit(&book->holders[tag], book->own, memory_order_relaxed);
 }
 
-void peer_book_give(struct peer_book *book, uint8_t number)
+void peer_book_give(struct peer_book *book, const uint8_t *takers, uint8_t number)
 {
-    for (uint32_t tag = 0; tag < TAGS; tag++) {
-        if (atomic_load_explicit(&book->holders[tag], memory_order_relaxed) == book->own) {
+    for (uint32_t tag = 256; tag < TAGS; tag++) {
+        if (takers[tag] == number) {
             atomic_store_explicit(&book->holders[tag], number, memory_order_relaxed);
         }
     }
-    atomic_store_explicit(&book->holders[peer_book_tag(book)], number, memory_order_relaxed);
-    renew_tag(book);
+    if (!is_free_run(book, run_tag_of(book))) {
+        renew_tags(book);
+    }
 }
 
 /* ---- out ---- */
@@ -282,8 +306,8 @@ static void take_hello(struct peer_link *link, size_t peer, const struct peer_me
         if (atomic_load_explicit(&book->holders[tag], memory_order_relaxed) != book->own) {
             atomic_store_explicit(&book->holders[tag], message->from, memory_order_relaxed);
         }
-        if (tag == peer_book_tag(book)) {
-            renew_tag(book); /* sessions of a run before this one had it */
+        if (tag / RUN_TAGS == run_tag_of(book) / RUN_TAGS) {
+            renew_tags(book); /* sessions of a run before this one had it */
         }
     }
 }

@@ -4,10 +4,11 @@
  * to, and its answers go back by the replica that the client has sent to, because a client takes
  * answers from that address only (docs/REPLICAS.md).
  *
- * Connection ids have the tag of the replica that gave them: its number, and a byte that is another
- * one after each start, so that ids of its sessions that another replica has taken over since can
- * be told from new ones. Whose a tag is says the book, which all workers of a process share; it is
- * the replica with that number unless another one has said that it has taken it over.
+ * Connection ids have a tag of the replica that gave them: its number, and a byte that is another
+ * one after each start, of which the lowest three bits divide its sessions into shares, so that ids
+ * of its sessions that another replica has taken over since can be told from new ones. Whose a tag
+ * is says the book, which all workers of a process share; it is the replica with that number unless
+ * another one has said that it has taken it over.
  */
 #ifndef CRIPROXY_PEERS_H
 #define CRIPROXY_PEERS_H
@@ -62,14 +63,19 @@ uint8_t peer_book_own(const struct peer_book *book);
 /** Whether @p number is another replica's. Cannot fail. */
 bool peer_book_has(const struct peer_book *book, uint8_t number);
 
-/** What new connection ids have. Cannot fail. */
-uint16_t peer_book_tag(const struct peer_book *book);
+/** What the next connection id has: one of a few in turn, so that sessions can be given to several
+ * replicas. Cannot fail. */
+uint16_t peer_book_tag(struct peer_book *book);
 
 /** Sessions with ids of @p tag are here: the others are told with the next hello. Cannot fail. */
 void peer_book_hold(struct peer_book *book, uint16_t tag);
 
-/** Sessions of all tags that were here are with the replica @p number. Cannot fail. */
-void peer_book_give(struct peer_book *book, uint8_t number);
+/**
+ * Sessions of some tags that were here are with the replica @p number. Cannot fail.
+ *
+ * @param takers by tag, 65,536 of them: those with @p number
+ */
+void peer_book_give(struct peer_book *book, const uint8_t *takers, uint8_t number);
 
 /* ---- the link: a worker's socket ---- */
 

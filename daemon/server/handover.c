@@ -223,11 +223,11 @@ void handover_pack_places(const struct server *server, int reply_fd, bool has_so
     }
 }
 
-void handover_pack_sessions(struct server *server, struct pack *out)
+void handover_pack_sessions(struct server *server, const struct dtls_gift *gift, struct pack *out)
 {
     for (unsigned i = 0; i < server->worker_count; i++) {
         size_t at = pack_open(out);
-        listen_hand_over(worker_clients(server->workers[i]), out);
+        listen_hand_over(worker_clients(server->workers[i]), gift, out);
         pack_close(out, at);
     }
 }
@@ -256,7 +256,7 @@ void handover_leave(struct server *server)
     int error = fd < 0 ? fd : 0;
     if (error == 0) {
         handover_pack_places(server, -1, false, &body);
-        handover_pack_sessions(server, &body);
+        handover_pack_sessions(server, NULL, &body);
         error = handover_file_write(fd, &body);
         pack_clear(&body);
     }

@@ -7,6 +7,8 @@
 #include "net/handover_file.h"
 #include "server/internal.h"
 
+struct dtls_gift;
+
 /* What the process before has left; zeroed but for reply_fd: nothing. */
 struct handover {
     struct pack whole;     /* the file */
@@ -29,8 +31,9 @@ struct handover {
 void handover_pack_places(const struct server *server, int reply_fd, bool has_sockets,
                           struct pack *out);
 
-/** Appends the sessions of all workers, which are parked or were joined: they are frozen. */
-void handover_pack_sessions(struct server *server, struct pack *out);
+/** Appends the sessions of all workers, which are parked or were joined: they are frozen.
+ * @param gift which; NULL: all */
+void handover_pack_sessions(struct server *server, const struct dtls_gift *gift, struct pack *out);
 
 /**
  * What the environment leads to, once: it is destroyed where it was. What is refused is logged

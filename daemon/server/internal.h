@@ -91,8 +91,6 @@ struct giving {
     bool ends_process;
     uint64_t client; /* who has asked, by its number */
     uint64_t deadline_ms;
-    uint32_t given, taken;
-    uint8_t to;
 };
 
 struct server {

@@ -2,11 +2,13 @@
 /*
  * Sessions to and from other replicas (net/peer_give.h has the rules).
  *
- * To: criproxyctl drain holds the workers as a restart does (server/restart.c) until nothing is in
- * flight, for HOLD_MS at most, and parks them. Then it offers all DTLS sessions to one peer after
- * the other; the first that takes them gets them all. The main thread waits for that, which is
- * bounded by times below. Workers go on afterwards, whatever came of it: what they have held back
- * of clients goes on to the taker.
+ * To: criproxyctl drain asks all peers at once, in threads, which of them are up and how many
+ * sessions each has room for; workers serve meanwhile. Then it holds the workers as a restart does
+ * (server/restart.c) until nothing is in flight, for HOLD_MS at most, and parks them. Each peer
+ * that has agreed is given its part of the DTLS sessions (net/peer_shares.h), one after the other,
+ * the one with the least room first; what one does not take is divided among those after it. The
+ * main thread waits for that, which is bounded by times below. Workers go on afterwards, whatever
+ * came of it: what they have held back of clients goes on to the takers.
  *
  * From: a thread of its own accepts connections, one at a time. What it has got becomes sessions in
  * the workers' threads.
@@ -18,6 +20,7 @@
 #include "net/credentials.h"
 #include "net/handover_file.h"
 #include "net/loop.h"
+#include "net/peer_shares.h"
 #include "net/peer_tls.h"
 #include "net/sockaddr.h"
 #include "server/handover.h"
@@ -38,10 +41,14 @@
 /* What is in flight has this long; the clients send their requests again after 2 s. */
 #define HOLD_MS 1000u
 
-/* For a peer to be reached and known, and then for all the rest. */
+/* For a peer to be reached, be known and agree; for all of them together to take what they are
+ * given; for a taker to get it, from the time when it has agreed. */
 #define SHAKE_MS 1500u
 #define GIVE_MS 8000u
 #define TAKE_MS 15000u
+
+/* What both ends have to agree on. */
+#define OFFER_VERSION (PEER_GIVE_VERSION << 16 | HANDOVER_FILE_VERSION)
 
 enum exchange_state {
     EXCHANGE_NONE,
@@ -50,12 +57,24 @@ enum exchange_state {
     EXCHANGE_CLOSED, /* drained: nothing is taken any more */
 };
 
+/* A replica that is asked to take sessions, by a thread of its own. */
+struct candidate {
+    const struct server *server;
+    const struct config_peer *peer;
+    struct peer_tls_link *link; /* NULL: it has not agreed */
+    uint32_t room;
+    pthread_t thread;
+    bool is_asked;
+};
+
 /* Of a process with cluster.certificate. */
 struct server_peers {
     struct server *server;
     struct peer_tls *tls;
     struct config_peer others[CONFIG_PEERS_MAX]; /* of the start, whatever a reload reads */
     size_t other_count;
+    struct candidate candidates[CONFIG_PEERS_MAX]; /* while sessions are given */
+    size_t candidate_count;
     int listen_fd, stop_fd; /* -1: none */
     pthread_t thread;
     bool is_started;
@@ -151,6 +170,8 @@ static struct peer_taken on_take(void *context, struct unpack *sessions)
     (void)pthread_mutex_init(&taking.lock, NULL);
     (void)pthread_cond_init(&taking.changed, NULL);
     run_parts(server, parts, &taking);
+    /* Of all parts together; where that fails they are told within a second. */
+    (void)worker_post(server->workers[0], worker_tell_peers, server->workers[0]);
     (void)pthread_cond_destroy(&taking.changed);
     (void)pthread_mutex_destroy(&taking.lock);
     free(parts);
@@ -159,12 +180,25 @@ static struct peer_taken on_take(void *context, struct unpack *sessions)
     return taking.sum;
 }
 
-static enum peer_refusal on_begin(void *context, const struct peer_offer *offer)
+/* Sessions that each worker has room for: an offer says how many of its own go there. */
+static uint32_t session_room(const struct server *server)
+{
+    uint64_t most = server_config(server)->tls_sessions, room = most;
+
+    for (unsigned i = 0; i < server->worker_count; i++) {
+        uint64_t have = metric_get(&worker_metrics(server->workers[i])->sessions);
+        uint64_t left = have < most ? most - have : 0;
+        room = left < room ? left : room;
+    }
+    return room < UINT32_MAX ? (uint32_t)room : UINT32_MAX;
+}
+
+static enum peer_refusal on_begin(void *context, const struct peer_offer *offer, uint32_t *ret_room)
 {
     struct server_peers *peers = context;
     int none = EXCHANGE_NONE;
 
-    if (offer->version != HANDOVER_FILE_VERSION) {
+    if (offer->version != OFFER_VERSION) {
         return PEER_REFUSAL_other_version;
     }
     if (offer->to != peer_book_own(peers->server->peers) ||
@@ -175,6 +209,7 @@ static enum peer_refusal on_begin(void *context, const struct peer_offer *offer)
         return PEER_REFUSAL_other_workers;
     }
     peers->from = offer->from;
+    *ret_room = session_room(peers->server);
     return atomic_compare_exchange_strong(&peers->state, &none, EXCHANGE_TAKING)
                ? PEER_REFUSAL_COUNT
                : PEER_REFUSAL_busy;
@@ -192,12 +227,13 @@ static void take_from_peer(struct server_peers *peers, int fd, const char *where
 {
     const struct peer_taker taker = {
         .context = peers, .begin = on_begin, .take = on_take, .finish = on_finish};
-    struct peer_tls_link *link = peer_tls_accept(peers->tls, fd, peers->stop_fd, SHAKE_MS, TAKE_MS);
+    struct peer_tls_link *link = peer_tls_accept(peers->tls, fd, peers->stop_fd, SHAKE_MS);
 
     if (link == NULL) {
         refuse_peer(peers, PEER_REFUSAL_stranger, where);
         return;
     }
+    peer_tls_set_time(link, TAKE_MS);
     const struct peer_channel channel = peer_tls_channel(link);
     enum peer_refusal why = peer_take(&channel, &taker);
     if (why != PEER_REFUSAL_COUNT) {
@@ -234,17 +270,17 @@ static void *accept_peers(void *context)
 
 struct gift {
     struct server *server;
-    uint8_t to;
+    struct peer_shares shares;
+    struct dtls_gift now; /* for the peer whose turn it is */
     uint32_t count;
 };
 
 static void gift_pack(void *context, struct pack *out)
 {
     struct gift *gift = context;
-    struct server *server = gift->server;
 
-    pack_uint(out, giver_clock_ms(server), 8);
-    handover_pack_sessions(server, out);
+    pack_uint(out, giver_clock_ms(gift->server), 8);
+    handover_pack_sessions(gift->server, &gift->now, out);
 }
 
 static void gift_forget(void *context)
@@ -252,72 +288,160 @@ static void gift_forget(void *context)
     struct gift *gift = context;
 
     for (unsigned i = 0; i < gift->server->worker_count; i++) {
-        gift->count += listen_forget(worker_clients(gift->server->workers[i]));
+        gift->count += listen_forget(worker_clients(gift->server->workers[i]), &gift->now);
     }
-    peer_book_give(gift->server->peers, gift->to);
+    peer_book_give(gift->server->peers, gift->now.takers, gift->now.to);
 }
 
-static enum peer_gift give_to(struct server *server, const struct config_peer *peer,
-                              struct gift *gift, struct peer_taken *ret_taken)
+static void log_not_given(const struct config_peer *peer, enum peer_refusal why)
 {
-    struct server_peers *peers = server->sessions;
-    const struct peer_giver giver = {.context = gift, .pack = gift_pack, .forget = gift_forget};
-    const struct peer_offer offer = {.version = HANDOVER_FILE_VERSION,
+    char where[ADDRESS_TEXT_MAX];
+
+    log_event(LOG_WARNING, "sessions_not_given", "to=%u peer=%s reason=%s", peer->number,
+              address_format(&peer->address, where), peer_refusals[why].name);
+}
+
+static void *ask_candidate(void *context)
+{
+    struct candidate *candidate = context;
+    const struct server *server = candidate->server;
+    const struct peer_offer offer = {.version = OFFER_VERSION,
                                      .from = peer_book_own(server->peers),
-                                     .to = peer->number,
+                                     .to = candidate->peer->number,
                                      .workers = server->worker_count};
     enum peer_refusal why = PEER_REFUSAL_stranger;
-    char where[ADDRESS_TEXT_MAX];
-    struct peer_tls_link *link = peer_tls_connect(peers->tls, &peer->address, SHAKE_MS, GIVE_MS);
-    enum peer_gift result = PEER_GIFT_KEPT;
+    struct peer_tls_link *link =
+        peer_tls_connect(server->sessions->tls, &candidate->peer->address, SHAKE_MS);
 
-    gift->to = peer->number;
     if (link != NULL) {
         const struct peer_channel channel = peer_tls_channel(link);
-        result = peer_give(&channel, &offer, &giver, ret_taken, &why);
+        why = peer_offer(&channel, &offer, &candidate->room);
+    }
+    if (why != PEER_REFUSAL_COUNT) {
+        log_not_given(candidate->peer, why);
         peer_tls_close(link);
+        link = NULL;
     }
-    if (result == PEER_GIFT_KEPT) {
-        log_event(LOG_WARNING, "sessions_not_given", "to=%u peer=%s reason=%s", peer->number,
-                  address_format(&peer->address, where), peer_refusals[why].name);
-    }
-    return result;
+    candidate->link = link;
+    return NULL;
 }
 
-/* Workers are parked. @return how it ended, with what was given and taken in server->giving */
-static enum peer_gift give_sessions(struct server *server)
+static int by_room(const void *one, const void *other)
 {
-    const struct server_peers *peers = server->sessions;
-    struct gift gift = {.server = server};
-    struct peer_taken taken = {0};
-    enum peer_gift result = PEER_GIFT_KEPT;
+    const struct candidate *a = one, *b = other;
 
-    for (size_t i = 0; i < peers->other_count && result == PEER_GIFT_KEPT; i++) {
-        result = give_to(server, &peers->others[i], &gift, &taken);
-    }
-    if (result != PEER_GIFT_KEPT) {
-        log_event(LOG_INFO, "sessions_given",
-                  "to=%u sessions=%" PRIu32 " taken=%" PRIu32 " is_sure=%s", gift.to, gift.count,
-                  taken.taken, result == PEER_GIFT_GIVEN ? "yes" : "no");
-    }
-    server->giving.given = gift.count;
-    server->giving.taken = taken.taken;
-    server->giving.to = gift.to;
-    return result;
+    return (a->room > b->room) - (a->room < b->room);
 }
 
-static void put_given(struct server *server)
+/* All of them at once, within SHAKE_MS. Those that agree are left, the one with the least room
+ * first. */
+static void ask_candidates(struct server *server)
+{
+    struct server_peers *peers = server->sessions;
+    size_t count = 0;
+
+    for (size_t i = 0; i < peers->other_count; i++) {
+        struct candidate *candidate = &peers->candidates[i];
+        *candidate = (struct candidate){.server = server, .peer = &peers->others[i]};
+        candidate->is_asked =
+            pthread_create(&candidate->thread, NULL, ask_candidate, candidate) == 0;
+    }
+    for (size_t i = 0; i < peers->other_count; i++) {
+        struct candidate *candidate = &peers->candidates[i];
+        if (candidate->is_asked) {
+            (void)pthread_join(candidate->thread, NULL);
+        }
+        if (candidate->link != NULL) {
+            peers->candidates[count++] = *candidate;
+        }
+    }
+    peers->candidate_count = count;
+    qsort(peers->candidates, count, sizeof(*peers->candidates), by_room);
+}
+
+static void put_given(struct server *server, uint32_t given, uint32_t taken, uint8_t to)
 {
     struct json_writer line;
     char buffer[256];
 
     json_writer_init(&line, buffer, sizeof(buffer));
     json_begin(&line);
-    json_uint(&line, "given", server->giving.given);
-    json_uint(&line, "taken", server->giving.taken);
-    json_uint(&line, "to", server->giving.to);
+    json_uint(&line, "given", given);
+    json_uint(&line, "taken", taken);
+    json_uint(&line, "to", to);
     (void)json_end(&line);
     control_tell(server, server->giving.client, &line);
+}
+
+/* What was chosen for it. */
+static enum peer_gift give_to(struct gift *gift, const struct candidate *candidate)
+{
+    const struct peer_giver giver = {.context = gift, .pack = gift_pack, .forget = gift_forget};
+    const struct peer_channel channel = peer_tls_channel(candidate->link);
+    struct peer_taken taken = {0};
+
+    gift->count = 0;
+    enum peer_gift result = peer_give(&channel, &giver, &taken);
+    if (result == PEER_GIFT_KEPT) {
+        log_not_given(candidate->peer, PEER_REFUSAL_broken);
+        peer_shares_return(&gift->shares, candidate->peer->number);
+        return result;
+    }
+    log_event(LOG_INFO, "sessions_given", "to=%u sessions=%" PRIu32 " taken=%" PRIu32 " is_sure=%s",
+              candidate->peer->number, gift->count, taken.taken,
+              result == PEER_GIFT_GIVEN ? "yes" : "no");
+    put_given(gift->server, gift->count, taken.taken, candidate->peer->number);
+    return result;
+}
+
+/* Each candidate has an equal part of the time that is left: one that is slow takes from none. */
+static enum peer_gift give_shares(struct gift *gift)
+{
+    const struct server_peers *peers = gift->server->sessions;
+    uint64_t now_ms = loop_clock_us(gift->server->loop) / 1000, end_ms = now_ms + GIVE_MS;
+    enum peer_gift worst = PEER_GIFT_KEPT;
+
+    for (size_t i = 0; i < peers->candidate_count; i++) {
+        const struct candidate *candidate = &peers->candidates[i];
+        size_t replicas = peers->candidate_count - i;
+        peer_tls_set_time(candidate->link, (uint32_t)((end_ms - now_ms) / replicas));
+        gift->now = (struct dtls_gift){gift->shares.takers, candidate->peer->number};
+        peer_shares_choose(&gift->shares, gift->now.to, candidate->room, replicas);
+        enum peer_gift result = give_to(gift, candidate);
+        worst = result > worst ? result : worst;
+        now_ms = loop_clock_us(gift->server->loop) / 1000;
+        now_ms = now_ms < end_ms ? now_ms : end_ms;
+    }
+    return worst;
+}
+
+/* Workers are parked. @return how it ended: the worst of all that were given */
+static enum peer_gift give_sessions(struct server *server)
+{
+    struct gift gift = {.server = server};
+    enum peer_gift result = PEER_GIFT_KEPT;
+
+    if (peer_shares_init(&gift.shares, server->worker_count)) {
+        for (unsigned i = 0; i < server->worker_count; i++) {
+            listen_count_shares(worker_clients(server->workers[i]),
+                                &gift.shares.counts[(size_t)i * DTLS_SHARES]);
+        }
+        result = give_shares(&gift);
+        uint64_t kept = peer_shares_left(&gift.shares);
+        if (kept > 0) {
+            log_event(LOG_WARNING, "sessions_kept", "sessions=%" PRIu64, kept);
+        }
+    }
+    peer_shares_clear(&gift.shares);
+    return result;
+}
+
+static void dismiss_candidates(struct server_peers *peers)
+{
+    for (size_t i = 0; i < peers->candidate_count; i++) {
+        peer_tls_close(peers->candidates[i].link);
+    }
+    peers->candidate_count = 0;
 }
 
 static void finish_giving(struct server *server)
@@ -332,10 +456,8 @@ static void finish_giving(struct server *server)
     for (unsigned i = 0; i < server->worker_count; i++) {
         worker_go_on(server->workers[i]);
     }
+    dismiss_candidates(server->sessions);
     atomic_store(&server->sessions->state, EXCHANGE_CLOSED);
-    if (result != PEER_GIFT_KEPT) {
-        put_given(server);
-    }
     control_finish(server, server->giving.client, ends[result]);
     server->giving = (struct giving){.is_on = false};
     if (ends_process) {
@@ -357,17 +479,23 @@ const char *server_give(struct server *server, uint64_t client, bool ends_proces
     if (none == EXCHANGE_TAKING) {
         return "sessions of another replica are being taken over: try again";
     }
+    ask_candidates(server);
+    for (unsigned i = 0; i < server->worker_count; i++) {
+        (void)worker_tell(server->workers[i], WORKER_HOLD);
+    }
+    /* They hear of it behind that: no client is refused what its taker will answer. */
     int error = server->is_draining ? 0 : server_pause(server, true);
     if (error != 0) {
+        for (unsigned i = 0; i < server->worker_count; i++) {
+            worker_go_on(server->workers[i]);
+        }
+        dismiss_candidates(server->sessions);
         return strerror(-error);
     }
     server->giving = (struct giving){.is_on = true,
                                      .ends_process = ends_process,
                                      .client = client,
-                                     .deadline_ms = loop_now_ms(server->loop) + HOLD_MS};
-    for (unsigned i = 0; i < server->worker_count; i++) {
-        (void)worker_tell(server->workers[i], WORKER_HOLD);
-    }
+                                     .deadline_ms = loop_clock_us(server->loop) / 1000 + HOLD_MS};
     return NULL;
 }
 
@@ -419,6 +547,7 @@ void server_peers_close(struct server *server)
     if (peers->stop_fd >= 0) {
         (void)close(peers->stop_fd);
     }
+    dismiss_candidates(peers);
     peer_tls_free(peers->tls);
     peers->tls = NULL;
     peers->is_started = false;

@@ -214,7 +214,7 @@ static const char *hand_over_and_execute(struct server *server)
         return "no file in memory";
     }
     handover_pack_places(server, reply_fd, true, &body);
-    handover_pack_sessions(server, &body);
+    handover_pack_sessions(server, NULL, &body);
     int error = handover_file_write(fd, &body);
     pack_clear(&body);
     if (error == 0) {

@@ -55,7 +55,7 @@ static bool worker_on_answer(void *context, uint16_t listener, const struct udp_
 
 static uint16_t worker_tag(void *context)
 {
-    const struct worker *worker = context;
+    struct worker *worker = context;
 
     return peer_book_tag(worker->peers);
 }
@@ -65,6 +65,12 @@ static void worker_on_held(void *context, uint16_t tag)
     const struct worker *worker = context;
 
     peer_book_hold(worker->peers, tag);
+}
+
+void worker_tell_peers(void *context)
+{
+    const struct worker *worker = context;
+
     peer_link_hurry(worker->peer_link);
 }
 

@@ -256,4 +256,8 @@ const struct config *worker_config(const struct worker *worker);
 /** The counters, borrowed; other threads read them with relaxed loads. */
 const struct metrics *worker_metrics(const struct worker *worker);
 
+/** A task for worker_post(), of a worker with peers, which it gets: the first one tells the others
+ * at once which sessions were taken over. */
+void worker_tell_peers(void *context);
+
 #endif

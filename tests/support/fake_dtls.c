@@ -192,9 +192,14 @@ void dtls_hold(struct dtls_listener *listener, bool is_held)
     (void)listener, (void)is_held;
 }
 
-void dtls_hand_over(struct dtls_listener *listener, struct pack *out)
+void dtls_count_shares(const struct dtls_listener *listener, uint32_t *counts)
 {
-    (void)listener, (void)out;
+    (void)listener, (void)counts;
+}
+
+void dtls_hand_over(struct dtls_listener *listener, const struct dtls_gift *gift, struct pack *out)
+{
+    (void)listener, (void)gift, (void)out;
 }
 
 void dtls_thaw(struct dtls_listener *listener)
@@ -202,9 +207,9 @@ void dtls_thaw(struct dtls_listener *listener)
     (void)listener;
 }
 
-uint32_t dtls_forget(struct dtls_listener *listener)
+uint32_t dtls_forget(struct dtls_listener *listener, const struct dtls_gift *gift)
 {
-    (void)listener;
+    (void)listener, (void)gift;
     return 0;
 }
 

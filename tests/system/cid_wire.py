@@ -51,6 +51,8 @@ class CidSession:
         self.to = to
         self.sent = []  # datagrams with a record of ours
         self.answered_by = []  # where records for us came from
+        self.twice = 0  # answers to what was sent once and has been answered
+        self._answered = set()
         self._mid = 0
         self.shake()
 
@@ -188,6 +190,9 @@ class CidSession:
                 for kind, content in self.receive(deadline):
                     assert kind == APPLICATION_DATA, "alert or handshake: %r" % content
                     message = Message.decode(content)
+                    self.twice += message.token in self._answered and message.code != 0
                     if message.token == request.token and message.code != 0:
+                        if attempt == 0:
+                            self._answered.add(message.token)
                         return message
         raise TimeoutError("no answer")

@@ -19,7 +19,7 @@ from processes import Proxy, program, run_criproxyd, wait_until
 from target import Target
 
 SECRET = "4a" * 32
-MAGIC_BYTES, OVERHEAD = b"\xc7", 94
+MAGIC_BYTES, HELLO, OVERHEAD = b"\xc7", 3, 94
 
 
 class Tap:
@@ -91,9 +91,17 @@ class Cluster:
                 "--set", "cluster.secret-file=%s" % secret, "--set", "cluster.number=%d" % (n + 1),
                 "--set", "cluster.listen=127.0.0.1:%d" % ports[n],
                 "--set", "admin.socket=" + self.controls[n], *peers, *more, listen=("127.0.0.1",)))
-            stack.callback(self.proxies[-1].stop_cleanly)
+            stack.callback(self._stop, n)
         self.origin = stack.enter_context(Origin(name="origin"))
         self.options = Target("127.0.0.1", self.origin.port, ("seen",)).options("cri")
+
+    def _stop(self, n):
+        if self.proxies[n].process.poll() is None:
+            self.proxies[n].stop_cleanly()
+
+    def kill(self, n):
+        self.proxies[n].process.kill()
+        self.proxies[n].process.wait(PATIENCE_S)
 
     def address(self, n):
         return ("127.0.0.1", self.proxies[n].port("coaps"))
@@ -109,6 +117,12 @@ class Cluster:
     def must_count(self, n, name, value):
         wait_until(lambda: self.count(n, name) == value,
                    lambda: "%s is %d" % (name, self.count(n, name)))
+
+    def must_hear(self, n, number, tags):
+        """Replica @n, that the one with this number has taken over so many tags."""
+        size = OVERHEAD + 2 * tags
+        wait_until(lambda: any(data[2:4] == bytes([HELLO, number]) and len(data) == size
+                               for data in tuple(self.taps[n].seen)))
 
     def must_answer(self, client, n):
         """By way of replica @n, and from the address to which the client has sent."""
@@ -267,39 +281,102 @@ def with_certificate(folder, name, ca="ca"):
 
 
 def drain(replicas, n, *stay):
+    """What each of the others was given and has taken, by its number."""
     done = replicas.ctl(n, "drain", *stay)
     assert done.returncode == 0, done.stderr + replicas.proxies[n].text
-    return json.loads(done.stdout.splitlines()[0])
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    return {row["to"]: (row["given"], row["taken"]) for row in rows if "to" in row}
 
 
 @pytest.mark.parametrize("workers", [1, 3])
-def test_a_drain_gives_sessions_to_another_replica(cluster, tmp_path, workers):
-    """Control: drain stay, sessions go on at the taker, and by way of the giver, without a
-    handshake and without a nonce twice; the other replica learns where they are."""
+def test_a_drain_spreads_sessions_over_the_others(cluster, tmp_path, workers):
+    """Control: drain stay, each session goes on at one taker, and by way of any replica, without a
+    handshake and without a nonce twice."""
     make_certificates(tmp_path, ("ca", "replica"))
     replicas = cluster(3, workers=workers, more=with_certificate(tmp_path, "replica"))
     with contextlib.ExitStack() as stack:
-        clients = [stack.enter_context(CidSession(replicas.address(0))) for _ in range(4)]
+        clients = [stack.enter_context(CidSession(replicas.address(0))) for _ in range(8)]
         for client in clients:
             replicas.must_answer(client, 0)
-        given = drain(replicas, 0, "stay")
-        assert (given["given"], given["taken"], given["to"]) == (4, 4, 2), given
+        assert drain(replicas, 0, "stay") == {2: (4, 4), 3: (4, 4)}
         for client in clients:
-            for n in (0, 1, 1, 0):
+            replicas.must_answer(client, 0)  # which knows where they are
+        assert replicas.count(0, "sessions") == 0 and replicas.count(0, "sessions_given") == 8
+        for n in (1, 2):
+            assert replicas.count(n, "sessions") == 4 and replicas.count(n, "handshakes") == 0
+            replicas.must_hear(n, 4 - n, 4)  # the other taker says what it has
+        for client in clients:
+            for n in (1, 2, 0):
                 replicas.must_answer(client, n)
-        assert replicas.count(0, "sessions") == 0 and replicas.count(0, "sessions_given") == 4
-        assert replicas.count(1, "sessions") == 4 and replicas.count(1, "handshakes") == 0
-        wait_until(lambda: replicas.taps[2].seen)  # the taker says what it has
-        for client in clients:
-            replicas.must_answer(client, 2)
             assert client.handshakes == 1
-        # And on to the third.
-        given = drain(replicas, 1, "stay")
-        assert (given["given"], given["taken"], given["to"]) == (4, 4, 3), given
+        # And on: the first drains and takes none, so that all go to the third.
+        assert drain(replicas, 1, "stay") == {3: (4, 4)}
         for client in clients:
             for n in (2, 1):
                 replicas.must_answer(client, n)
             assert client.handshakes == 1
+        assert replicas.count(2, "sessions") == 8
+
+
+def test_a_drain_with_peers_that_refuse_are_gone_or_full(cluster, tmp_path):
+    """Control: what a peer does not take goes to the others; what none has room for stays
+    where it is."""
+    make_certificates(tmp_path, ("ca", "replica"))
+    replicas = cluster(3, more=(*with_certificate(tmp_path, "replica"), "--set", "tls.sessions=16"))
+    with contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(CidSession(replicas.address(0))) for _ in range(8)]
+        others = [stack.enter_context(CidSession(replicas.address(1))) for _ in range(14)]
+        assert drain(replicas, 0, "stay") == {2: (2, 2), 3: (6, 6)}
+        for client in clients + others:
+            replicas.must_answer(client, 0)
+            assert client.handshakes == 1
+        assert replicas.ctl(0, "undrain").returncode == 0
+        filling = [stack.enter_context(CidSession(replicas.address(2))) for _ in range(8)]
+        more = [stack.enter_context(CidSession(replicas.address(0))) for _ in range(4)]
+        replicas.kill(1)  # gone, and the third has room for two
+        assert drain(replicas, 0, "stay") == {3: (2, 2)}
+        assert replicas.count(0, "sessions") == 2 and replicas.count(2, "sessions") == 16
+        assert replicas.ctl(0, "undrain").returncode == 0
+        for client in more + filling:
+            replicas.must_answer(client, 0)
+            assert client.handshakes == 1
+
+
+def test_a_drain_while_clients_ask(cluster, tmp_path):
+    """Control: clients go on asking while their replica gives its sessions: nothing is lost beyond
+    what they send again, no nonce is used twice, nothing is answered by two replicas."""
+    make_certificates(tmp_path, ("ca", "replica"))
+    replicas = cluster(3, more=with_certificate(tmp_path, "replica"))
+    with contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(CidSession(replicas.address(0))) for _ in range(12)]
+        answered, failed, over = [0] * len(clients), [], threading.Event()
+
+        def run(n):
+            try:
+                while not over.is_set():
+                    answer = clients[n].ask(replicas.options)
+                    assert (answer.code_text, answer.payload) == ("2.05", b"origin")
+                    answered[n] += 1
+            except Exception as error:  # told in the main thread
+                failed.append(error)
+
+        threads = [threading.Thread(target=run, args=(n,)) for n in range(len(clients))]
+        for thread in threads:
+            thread.start()
+        wait_until(lambda: failed or min(answered) >= 3)
+        given = drain(replicas, 0, "stay")
+        before = list(answered)
+        wait_until(lambda: failed or all(now >= then + 3 for now, then in zip(answered, before)))
+        over.set()
+        for thread in threads:
+            thread.join(4 * PATIENCE_S)
+        assert not failed, failed
+        assert sum(count for count, _ in given.values()) == len(clients)
+        assert {to: taken for to, (_, taken) in given.items()} == {2: 6, 3: 6}
+        assert replicas.count(0, "sessions") == 0
+        for client in clients:
+            assert client.handshakes == 1 and client.twice == 0
+            assert not client.receive(0)  # nor does a second answer come
 
 
 def test_strangers_neither_give_nor_take(cluster, tmp_path):
@@ -328,8 +405,7 @@ def test_strangers_neither_give_nor_take(cluster, tmp_path):
                     tls.sendall(b"\x01\x00\x00\x00\x0a" + bytes(10))
                     assert not tls.recv(100)
         replicas.must_count(1, "peers_refused_stranger", 5)
-        given = drain(replicas, 0, "stay")
-        assert (given["given"], given["taken"]) == (1, 1)
+        assert drain(replicas, 0, "stay") == {2: (1, 1)}
         replicas.must_answer(client, 1)
         assert client.handshakes == 1
         # The first drains and takes none: the session stays where it is.
@@ -341,8 +417,7 @@ def test_strangers_neither_give_nor_take(cluster, tmp_path):
         replicas.must_answer(client, 1)
         replicas.must_answer(client, 0)
         assert client.handshakes == 1
-        given = drain(replicas, 1, "stay")  # and back
-        assert (given["given"], given["taken"], given["to"]) == (1, 1, 1)
+        assert drain(replicas, 1, "stay") == {1: (1, 1)}  # and back
         replicas.must_answer(client, 1)
         replicas.must_answer(client, 0)
         assert client.handshakes == 1

@@ -4,6 +4,7 @@
  * are never with both ends.
  */
 #include "net/peer_give.h"
+#include "net/peer_shares.h"
 #include "support/test.h"
 
 #include <pthread.h>
@@ -70,9 +71,11 @@ static void giver_forget(void *context)
     play.giver_has = false;
 }
 
-static enum peer_refusal taker_begin(void *context, const struct peer_offer *offered)
+static enum peer_refusal taker_begin(void *context, const struct peer_offer *offered,
+                                     uint32_t *ret_room)
 {
     (void)context;
+    *ret_room = 123456;
     assert_true(offered->version == 5 && offered->from == 1 && offered->to == 2 &&
                 offered->workers == 3);
     play.is_begun = play.refusal == PEER_REFUSAL_COUNT;
@@ -122,7 +125,13 @@ static enum peer_gift give(size_t giver_bytes, size_t taker_bytes, struct peer_t
     struct end end = {fds[0], giver_bytes};
     const struct peer_channel channel = {&end, end_put, end_get};
     assert_int_equal(pthread_create(&thread, NULL, run_taker, NULL), 0);
-    enum peer_gift result = peer_give(&channel, &offer, &giver, ret_taken, ret_why);
+    uint32_t room = 0;
+    enum peer_gift result = PEER_GIFT_KEPT;
+    *ret_why = peer_offer(&channel, &offer, &room);
+    if (*ret_why == PEER_REFUSAL_COUNT) {
+        assert_int_equal(room, 123456);
+        result = peer_give(&channel, &giver, ret_taken);
+    }
     (void)close(fds[0]);
     assert_int_equal(pthread_join(thread, NULL), 0);
     note_owners();
@@ -227,12 +236,84 @@ static void test_hostile_givers(void **state)
     }
 }
 
+/* ---- to which of several ---- */
+
+static void fill(struct peer_shares *shares, unsigned workers, const uint32_t *counts, size_t len)
+{
+    assert_true(peer_shares_init(shares, workers));
+    for (size_t i = 0; i < len; i++) {
+        shares->counts[i % workers * DTLS_SHARES + 0x0108 + i / workers] = counts[i];
+    }
+}
+
+static uint64_t sum_for(const struct peer_shares *shares, uint8_t to)
+{
+    uint64_t sum = 0;
+
+    for (size_t i = 0; i < shares->worker_count * (size_t)DTLS_SHARES; i++) {
+        sum += shares->takers[i % DTLS_SHARES] == to ? shares->counts[i] : 0;
+    }
+    return sum;
+}
+
+static void test_shares_are_divided_evenly(void **state)
+{
+    static const uint32_t counts[] = {10, 10, 10, 10, 10, 10, 10, 10};
+    struct peer_shares shares;
+    (void)state;
+
+    fill(&shares, 1, counts, 8);
+    peer_shares_choose(&shares, 2, 1000, 3);
+    peer_shares_choose(&shares, 3, 1000, 2);
+    peer_shares_choose(&shares, 4, 1000, 1);
+    assert_true(sum_for(&shares, 2) == 20 && sum_for(&shares, 3) == 30);
+    assert_true(sum_for(&shares, 4) == 30 && peer_shares_left(&shares) == 0);
+    peer_shares_clear(&shares);
+}
+
+static void test_shares_of_one_that_fails_go_to_those_after_it(void **state)
+{
+    static const uint32_t counts[] = {1, 1, 1, 1};
+    struct peer_shares shares;
+    (void)state;
+
+    fill(&shares, 1, counts, 4);
+    peer_shares_choose(&shares, 2, 1000, 2);
+    assert_int_equal(sum_for(&shares, 2), 2);
+    peer_shares_return(&shares, 2);
+    peer_shares_choose(&shares, 3, 1000, 1);
+    assert_true(sum_for(&shares, 2) == 0 && sum_for(&shares, 3) == 4);
+    peer_shares_clear(&shares);
+}
+
+static void test_shares_fit_into_each_worker_or_stay(void **state)
+{
+    static const uint32_t counts[] = {5, 0, 4, 1, 0, 6, 2, 2}; /* two workers, four shares */
+    struct peer_shares shares;
+    (void)state;
+
+    fill(&shares, 2, counts, 8);
+    peer_shares_choose(&shares, 2, 0, 2);
+    assert_int_equal(sum_for(&shares, 2), 0); /* it is full */
+    peer_shares_choose(&shares, 3, 7, 1);
+    /* 5 and 0, 0 and 6, but neither 4 and 1 nor, in the first worker, all of 2 and 2 */
+    assert_int_equal(shares.takers[0x0108], 3);
+    assert_int_equal(shares.takers[0x0109], 0);
+    assert_int_equal(shares.takers[0x010a], 3);
+    assert_int_equal(shares.takers[0x010b], 0);
+    assert_int_equal(peer_shares_left(&shares), 9);
+    peer_shares_clear(&shares);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cut_off_at_every_byte),
         cmocka_unit_test(test_a_taker_that_refuses),
         cmocka_unit_test(test_hostile_givers),
+        cmocka_unit_test(test_shares_are_divided_evenly),
+        cmocka_unit_test(test_shares_of_one_that_fails_go_to_those_after_it),
+        cmocka_unit_test(test_shares_fit_into_each_worker_or_stay),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -202,14 +202,23 @@ static void test_a_tag_goes_to_who_has_taken_it_over(void **state)
 
 static void test_what_is_given_away_goes_to_the_taker(void **state)
 {
-    uint16_t tag = peer_book_tag(world.book);
+    uint16_t tag = peer_book_tag(world.book), next = peer_book_tag(world.book);
+    static uint8_t takers[65536];
     (void)state;
 
+    assert_true(tag != next && tag / 8 == next / 8);
+    memset(takers, 0, sizeof takers);
     peer_book_hold(world.book, 0x0322);
-    peer_book_give(world.book, 2);
+    takers[tag] = takers[0x0322] = takers[0x0011] = 2;
+    takers[next] = 3;
+    peer_book_give(world.book, takers, 2);
+    assert_int_equal(goes_to(next), 0); /* is here still */
+    peer_book_give(world.book, takers, 3);
     assert_int_equal(goes_to(tag), 2);
+    assert_int_equal(goes_to(next), 3);
     assert_int_equal(goes_to(0x0322), 2);
-    assert_int_not_equal(peer_book_tag(world.book), tag); /* new sessions stay here */
+    assert_int_equal(goes_to(0x0011), 0);                         /* no tag */
+    assert_int_not_equal(peer_book_tag(world.book) / 8, tag / 8); /* new sessions stay here */
     assert_int_equal(peer_book_tag(world.book) >> 8, 1);
     assert_int_equal(goes_to(peer_book_tag(world.book)), 0);
 }
@@ -220,7 +229,7 @@ static void test_a_tag_that_another_one_has_is_left(void **state)
     (void)state;
 
     give_tag(2, tag); /* of a run before this one */
-    assert_int_not_equal(peer_book_tag(world.book), tag);
+    assert_int_not_equal(peer_book_tag(world.book) / 8, tag / 8);
     assert_int_equal(goes_to(tag), 2);
 }
 

@@ -241,7 +241,7 @@ static void listener_hand_over(enum play_handover how, const uint8_t *datagram, 
     struct pack pack = {0};
 
     bool was_there = current() != NULL;
-    dtls_hand_over(before, &pack);
+    dtls_hand_over(before, NULL, &pack);
     PLAY_MUST(!pack.has_failed);
     play_freeze(true);
     listener_feed(datagram, len, false);

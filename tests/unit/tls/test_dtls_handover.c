@@ -80,7 +80,7 @@ static bool hand_over_to(struct credentials *credentials, const struct dtls_opti
 {
     struct pack pack = {0};
 
-    dtls_hand_over(server.listener, &pack);
+    dtls_hand_over(server.listener, NULL, &pack);
     assert_false(pack.has_failed);
     server_replace(credentials, options);
     struct unpack in = {.at = pack.data, .left = pack.len};
@@ -229,7 +229,7 @@ static void test_nothing_is_sealed_after_the_hand_over(void **state)
     client_must_talk(&client, "hello");
     uint64_t count = last.count;
     struct dtls_session *session = server.session;
-    dtls_hand_over(server.listener, &pack);
+    dtls_hand_over(server.listener, NULL, &pack);
     dtls_send(session, (const uint8_t *)"late", 4);
     assert_int_equal(client_ask(&client, "who is there", answer, sizeof answer), 0);
     assert_int_equal(last.count, count);
@@ -239,7 +239,7 @@ static void test_nothing_is_sealed_after_the_hand_over(void **state)
     dtls_thaw(server.listener);
     assert_echo(&client, "still there");
     /* The end of the process says nothing to sessions that are another's. */
-    dtls_hand_over(server.listener, &pack);
+    dtls_hand_over(server.listener, NULL, &pack);
     pack_clear(&pack);
     server_replace(credentials_psk(), &plenty);
     fake_peer_expect_nothing(client.peer);
@@ -352,7 +352,7 @@ static void test_pieces_are_read_safely(void **state)
     server_start_with(credentials_psk(), &plenty);
     open_looked_at(&client, "127.0.0.1:40001", NULL);
     client_must_talk(&client, "hello");
-    dtls_hand_over(server.listener, &pack);
+    dtls_hand_over(server.listener, NULL, &pack);
     for (size_t len = 0; len < pack.len; len++) {
         uint8_t *piece = malloc(len + 1);
         assert_non_null(piece);
@@ -404,12 +404,12 @@ static void random_step(struct client *client, const char *suite, uint64_t *rand
         hand_over();
         break;
     case 1: /* failed: it goes on where it was */
-        dtls_hand_over(server.listener, &pack);
+        dtls_hand_over(server.listener, NULL, &pack);
         pack_clear(&pack);
         dtls_thaw(server.listener);
         break;
     case 2: /* a crash with a hand-over file that nobody takes, or without one */
-        dtls_hand_over(server.listener, &pack);
+        dtls_hand_over(server.listener, NULL, &pack);
         pack_clear(&pack);
         server_replace(credentials_psk(), &plenty);
         begin_again(client, suite);

@@ -363,7 +363,7 @@ static void test_a_repeated_flight_gets_no_more_time(void **state)
         fake_net_run(60000);
         send_finished(&client, &records);
         assert_int_equal(take_all(&client, CONTENT_HANDSHAKE), 1);
-        dtls_hand_over(server.listener, &pack);
+        dtls_hand_over(server.listener, NULL, &pack);
         server_replace(credentials_psk(), &options);
         struct unpack in = {.at = pack.data, .left = pack.len};
         assert_true(dtls_take_over(server.listener, &in, &(struct dtls_taking){.shift_ms = 0}));
