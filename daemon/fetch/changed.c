@@ -54,18 +54,22 @@ void changed_close(struct fetch_side *side)
 
 /* --- changes ------------------------------------------------------------ */
 
+/* The next number; those whose place has an answer that waits are left out. */
 static uint64_t take_number(struct fetch_side *side)
 {
     struct changed *changed = side->changed;
     if (changed == NULL) {
         return 0;
     }
-    struct told_change *told = &changed->told[(changed->last + 1) % CHANGED_MAX];
-    if (told->fetch != NULL || !shared_is_ready(side)) {
-        return CHANGED_UNTOLD;
+    for (unsigned i = 1; i <= CHANGED_MAX && shared_is_ready(side); i++) {
+        struct told_change *told = &changed->told[(changed->last + i) % CHANGED_MAX];
+        if (told->fetch == NULL) {
+            changed->last += i;
+            *told = (struct told_change){.number = changed->last};
+            return told->number;
+        }
     }
-    *told = (struct told_change){.number = ++changed->last};
-    return told->number;
+    return CHANGED_UNTOLD;
 }
 
 /* @return its number, 0: nothing here or there can be about it, or CHANGED_UNTOLD */
