@@ -32,13 +32,16 @@
  * Behind the head of net/shared_seal.h:
  * An entry:  generation, time of day when it is not fresh any more, seconds that it was fresh for
  *            when it was kept, address of the origin server, the answer as a CoAP message
- * A change:  the process that tells it, its worker's store and the number that it waits for (0:
- *            it does not), the target; without a target: all targets
+ * A change:  a version, the process that tells it, its worker's store and the number that it waits
+ *            for (0: it does not), the target; without a target: all targets. One of a version that
+ *            is not known here, which a newer replica may tell, counts as a change of all targets;
+ *            it is not confirmed.
  */
+#define CHANGE_VERSION 1u
 #define ORIGIN_BYTES 19u /* family, IP address, port */
 #define ENTRY_FIXED (SHARED_GENERATION_LEN + 8u + 4u + ORIGIN_BYTES)
 #define PROCESS_LEN 16u
-#define CHANGE_FIXED (PROCESS_LEN + SHARED_ID_LEN + 8u)
+#define CHANGE_FIXED (1u + PROCESS_LEN + SHARED_ID_LEN + 8u)
 
 /* Room for what is said before the bytes of an answer: header, marker, options' heads. */
 #define ENTRY_EXTRA (SHARED_HEAD_MAX + ENTRY_FIXED + CHANGE_FIXED + 64u)
@@ -399,12 +402,14 @@ static size_t write_change(const struct shared *shared, uint8_t *at, size_t capa
     if (len > capacity) {
         return 0;
     }
-    memcpy(at + head, process_token(), PROCESS_LEN);
-    memset(at + head + PROCESS_LEN, 0, SHARED_ID_LEN);
+    uint8_t *process = at + head + 1;
+    at[head] = CHANGE_VERSION;
+    memcpy(process, process_token(), PROCESS_LEN);
+    memset(process + PROCESS_LEN, 0, SHARED_ID_LEN);
     if (number != 0) {
-        memcpy(at + head + PROCESS_LEN, shared_store_id(shared->store), SHARED_ID_LEN);
+        memcpy(process + PROCESS_LEN, shared_store_id(shared->store), SHARED_ID_LEN);
     }
-    write_entry_number(number, 8, at + head + PROCESS_LEN + SHARED_ID_LEN);
+    write_entry_number(number, 8, process + PROCESS_LEN + SHARED_ID_LEN);
     if (target.len > 0) {
         memcpy(at + head + CHANGE_FIXED, target.data, target.len);
     }
@@ -474,7 +479,7 @@ static void drop_first_level(struct fetch_side *side)
 
 static void take_change(struct fetch_side *side, struct bytes body)
 {
-    if (memcmp(body.data, process_token(), PROCESS_LEN) == 0) {
+    if (memcmp(body.data + 1, process_token(), PROCESS_LEN) == 0) {
         return; /* all workers of this process know */
     }
     metric_add(&side->context.metrics.cache_shared_changes, 1);
@@ -504,13 +509,19 @@ static void on_change(void *context, struct bytes told)
     struct fetch_side *side = context;
     const struct shared *shared = side->shared;
     struct bytes body;
-    if (!shared_unseal(&shared->keys, SHARED_CHANGE, NULL, told, room_of(shared), &body) ||
-        body.len < CHANGE_FIXED || body.len > CHANGE_FIXED + CACHE_KEY_MAX) {
+    bool is_open =
+        shared_unseal(&shared->keys, SHARED_CHANGE, NULL, told, room_of(shared), &body) &&
+        body.len > 0;
+    if (is_open && body.data[0] != CHANGE_VERSION) {
+        drop_first_level(side); /* of something that it says in its way */
+        is_open = false;
+    }
+    if (!is_open || body.len < CHANGE_FIXED || body.len > CHANGE_FIXED + CACHE_KEY_MAX) {
         metric_add(&side->context.metrics.cache_shared_refused, 1);
         return;
     }
     take_change(side, body);
-    const uint8_t *teller = body.data + PROCESS_LEN;
+    const uint8_t *teller = body.data + 1 + PROCESS_LEN;
     uint64_t number = read_entry_number(teller + SHARED_ID_LEN, 8);
     if (number != 0 && memcmp(teller, shared_store_id(shared->store), SHARED_ID_LEN) == 0) {
         changed_confirmed(side, number);

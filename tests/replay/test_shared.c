@@ -284,6 +284,29 @@ static void test_a_change_by_another_process_counts(void **state)
     stop();
 }
 
+/* Told by a replica of another version: it may be about any target, and is not confirmed. */
+static void test_a_change_of_another_version_counts_for_all(void **state)
+{
+    (void)state;
+    start();
+    put();
+    ask_for(CRI);
+    fake_shared_answer();
+    serve("14:64 /6f");
+    expect_answer("14:64 /6f");
+    ask_for(CRI); /* from the first level */
+    expect_answer("14:64 /6f");
+    unsigned looks = fake_shared_counts().looks;
+    fake_shared_echo_version(2);
+    assert_int_equal(replay_metric(&replay, cache_shared_refused), 1);
+    assert_int_equal(fake_shared_counts().confirms, 0);
+    ask_for(CRI); /* no longer */
+    assert_int_equal(fake_shared_counts().looks, looks + 1);
+    fake_shared_answer();
+    expect_answer("14:64 /6f");
+    stop();
+}
+
 /* ---- a client that knows of its change does not get the old state elsewhere ---- */
 
 static unsigned fetches(enum fetch_state state)
@@ -312,6 +335,35 @@ static void test_an_answer_to_a_change_waits_for_all_that_hear(void **state)
     expect_changed();
     assert_int_equal(replay_metric(&replay, cache_unconfirmed), 0);
     fake_shared_confirmed(); /* one too many: nothing waits */
+    stop();
+}
+
+/* One that waits, as a replica is slow, takes nothing from those after it. */
+static void test_answers_wait_around_one_that_waits_for_long(void **state)
+{
+    struct fake_datagram datagram;
+    (void)state;
+    start();
+    fake_shared_receivers(1);
+    replay_ask(&replay, words("41 03 0001 ab", CRI " /6e"));
+    fake_peer_serve(replay.origin, words("48 03 MID TOKEN", "3=h 11=x /6e"), "68 44 MID TOKEN");
+    fake_net_run(0);
+    next_mid = 1;
+    fake_shared_receivers(0);
+    for (unsigned i = 1; i < 1024; i++) { /* as many as have room */
+        put();
+    }
+    assert_int_equal(fetches(FETCH_confirming), 1);
+    fake_shared_receivers(1);
+    change();
+    assert_int_equal(fetches(FETCH_confirming), 2);
+    assert_int_equal(replay_metric(&replay, cache_unconfirmed), 0);
+    fake_shared_passed_on();
+    fake_shared_confirmed();
+    expect_changed();
+    fake_net_run(1000);
+    while (fake_peer_take(replay.client, &datagram)) { /* acknowledgement and answer */
+    }
     stop();
 }
 
@@ -726,7 +778,9 @@ int main(void)
         cmocka_unit_test(test_a_change_that_is_not_confirmed_keeps_from_asking),
         cmocka_unit_test(test_a_change_while_the_server_is_asked),
         cmocka_unit_test(test_a_change_by_another_process_counts),
+        cmocka_unit_test(test_a_change_of_another_version_counts_for_all),
         cmocka_unit_test(test_an_answer_to_a_change_waits_for_all_that_hear),
+        cmocka_unit_test(test_answers_wait_around_one_that_waits_for_long),
         cmocka_unit_test(test_an_answer_to_a_change_waits_for_a_time),
         cmocka_unit_test(test_changes_wait_while_the_breaker_is_open),
         cmocka_unit_test(test_an_answer_that_waits_is_kept_whole),

@@ -183,11 +183,17 @@ void fake_shared_channel(bool is_up)
 
 void fake_shared_echo(void)
 {
-    assert_true(fake.told_len > 2);
-    fake.told[1] ^= 1; /* the name of the process begins there, and behind it the teller's */
-    memset(fake.told + 17, 0xee, SHARED_ID_LEN);
+    assert_true(fake.told_len > 18);
+    fake.told[2] ^= 1; /* the name of the process begins there, and behind it the teller's */
+    memset(fake.told + 18, 0xee, SHARED_ID_LEN);
     fake.store->handler->on_change(fake.store->context, (struct bytes){fake.told, fake.told_len});
     wake_engine();
+}
+
+void fake_shared_echo_version(uint8_t version)
+{
+    fake.told[1] = version;
+    fake_shared_echo();
 }
 
 void fake_shared_receivers(unsigned count)

@@ -38,6 +38,9 @@ void fake_shared_channel(bool is_up);
 /** Another process tells of the last change that this one has told. */
 void fake_shared_echo(void);
 
+/** The same in the words of another version of the proxy. */
+void fake_shared_echo_version(uint8_t version);
+
 /**
  * The next changes are passed on to @p count stores, of which none confirms by itself; 0, as in the
  * beginning: to one, which does so at once.
