@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What requests change at their origin servers. Here, what is kept of the target is stale from
- * then on; with cache.shared (fetch/shared.h) other replicas are told, and have to have dropped
- * theirs before the client reads its answer: else it could ask one of them, and get the old state.
+ * then on; with cache.shared other replicas are told by its channel (fetch/shared.h), and have to
+ * have dropped theirs before the client reads its answer: else it could ask one of them, and get
+ * the old state.
  *
- *   the answer comes     the server is told: generation deleted, then the change passed on to all
- *                        that are subscribed, of which it says the number. Those are all workers of
- *                        all replicas that hear of changes.
- *   each of them         drops what it has, gives nothing any more that was asked for before, and
- *                        confirms.
+ *   the answer comes     the server says to how many stores, one for each worker that hears of
+ *                        changes, it has passed the change on.
+ *   each of them         confirms.
  *   all have             the answer is given. It waits for that in state confirming, for a second
  * at most; where that was not enough, those after it wait for cache.shared-timeout, until one is
  * confirmed by all again. What leaves before is counted (cache_unconfirmed).

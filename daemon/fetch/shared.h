@@ -8,8 +8,10 @@
  *                   wait. In any other case the fetch goes on as without it.
  *   an answer       of a fetch that has asked is kept there, with the generation of its target
  *                   that was there before it was asked for: after a change it counts no more.
- *   a change        is told to the server, and by its channel to all replicas, which do with it as
- *                   with one of their own (cache/changes.h), and confirm it (fetch/changed.h).
+ *   a change        is told to the server, its generation deleted, and by its channel to all
+ *                   workers of all replicas, which do with it as with one of their own
+ *                   (cache/changes.h): drop what they have, give nothing any more that was asked
+ *                   for before, and confirm it. Who waits for that: fetch/changed.h.
  *   the channel     is down: the first level goes on, and its hits are counted. When it is up
  *                   again, all that was kept or asked for before is dropped.
  *

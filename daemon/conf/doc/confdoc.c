@@ -504,50 +504,44 @@ static void man_write_handshakes(FILE *out)
     (void)fputs(".El\n", out);
 }
 
-static void man_write_handovers(FILE *out)
-{
-    static const struct {
-        const char *name, *help;
-    } refusals[] = {
-#define HANDOVER_REFUSAL(name, text, help) {#name, help},
-#include "net/handover_refusals.def"
-#undef HANDOVER_REFUSAL
-    };
+struct man_refusal {
+    const char *name, *help;
+};
 
-    (void)fputs(".Pp\n"
-                "What the process before has left is refused with the log line\n"
-                ".Li handover_refused\nor\n.Li sessions_not_taken_over ;\n"
-                "the counter\n.Li criproxyd_handovers_refused_total\nhas the label\n"
-                ".Li reason :\n"
-                ".Bl -tag -width Ds\n",
-                out);
-    for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++) {
-        (void)fprintf(out, ".It Li %s\n", refusals[i].name);
-        write_text(out, refusals[i].help);
+static void man_write_refusals(FILE *out, const char *text, const struct man_refusal *rows,
+                               size_t count)
+{
+    (void)fprintf(out, ".Pp\n%s.Bl -tag -width Ds\n", text);
+    for (size_t i = 0; i < count; i++) {
+        (void)fprintf(out, ".It Li %s\n", rows[i].name);
+        write_text(out, rows[i].help);
     }
     (void)fputs(".El\n", out);
 }
 
-static void man_write_peers(FILE *out)
+static void man_write_all_refusals(FILE *out)
 {
-    static const struct {
-        const char *name, *help;
-    } refusals[] = {
+    static const struct man_refusal handovers[] = {
+#define HANDOVER_REFUSAL(name, text, help) {#name, help},
+#include "net/handover_refusals.def"
+#undef HANDOVER_REFUSAL
+    };
+    static const struct man_refusal peers[] = {
 #define PEER_REFUSAL(name, help) {#name, help},
 #include "net/peer_refusals.def"
 #undef PEER_REFUSAL
     };
 
-    (void)fputs(".Pp\n"
-                "What another replica has sent is refused for a reason which is the label\n"
-                ".Li reason\nof the counter\n.Li criproxyd_peers_refused_total :\n"
-                ".Bl -tag -width Ds\n",
-                out);
-    for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++) {
-        (void)fprintf(out, ".It Li %s\n", refusals[i].name);
-        write_text(out, refusals[i].help);
-    }
-    (void)fputs(".El\n", out);
+    man_write_refusals(out,
+                       "What the process before has left is refused with the log line\n"
+                       ".Li handover_refused\nor\n.Li sessions_not_taken_over ;\n"
+                       "the counter\n.Li criproxyd_handovers_refused_total\nhas the label\n"
+                       ".Li reason :\n",
+                       handovers, sizeof handovers / sizeof handovers[0]);
+    man_write_refusals(out,
+                       "What another replica has sent is refused for a reason which is the label\n"
+                       ".Li reason\nof the counter\n.Li criproxyd_peers_refused_total :\n",
+                       peers, sizeof peers / sizeof peers[0]);
 }
 
 static void doc_write_man_reasons(FILE *out)
@@ -555,8 +549,7 @@ static void doc_write_man_reasons(FILE *out)
     man_write_reasons(out);
     write_consequences(out);
     man_write_handshakes(out);
-    man_write_handovers(out);
-    man_write_peers(out);
+    man_write_all_refusals(out);
 }
 
 /* ---- CONFIGURATION.md, the keys as tables ---- */
