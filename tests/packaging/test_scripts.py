@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What scripts/deps and scripts/run tell their user: how far the installation is, and the table at the
+end. Packages and cmake are played; the proxy, its tools and libcoap's are real."""
+
+import os
+import re
+import shutil
+import subprocess
+
+import pytest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+STAGE = os.environ["CRI_STAGE"]
+PATIENCE_S = 120
+
+# apt's progress, as apt-get writes it to the descriptor of APT::Status-Fd.
+APT_GET = r"""
+for word in "$@"; do
+    case $word in --option=APT::Status-Fd=*) fd=${word##*=} ;; esac
+done
+[[ -n ${fd:-} ]] || exit 0
+for line in dlstatus:1:2.5:x dlstatus:2:7.5:x pmstatus:gcc:4.2:x pmstatus:gcc:10.0:x \
+    pmstatus:gcc:19.9:x pmstatus:gcc:41.6:x pmerror:gcc:50:x pmstatus:gcc:100.0:x; do
+    printf '%s\n' "$line" >&"$fd"
+done
+"""
+
+
+def play(folder, name, text):
+    """A program of that name on the path, in bash."""
+    path = folder / name
+    path.write_text("#!/bin/bash\n" + text)
+    path.chmod(0o755)
+
+
+def run(command, folder, cwd):
+    return subprocess.run(command, cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, timeout=PATIENCE_S, check=False, text=True,
+                          env=dict(os.environ, PATH="%s:%s" % (folder, os.environ["PATH"])))
+
+
+def test_deps_says_how_far_it_is(tmp_path):
+    """Command line, documents: a line for each tenth, and none twice, while packages are installed."""
+    play(tmp_path, "dpkg-query", "exit 1\n")
+    play(tmp_path, "apt-cache", "echo '  Candidate: 1'\n")
+    play(tmp_path, "apt-get", APT_GET)
+    play(tmp_path, "sudo", 'exec "$@"\n')
+    done = run([os.path.join(ROOT, "scripts", "deps"), "run"], tmp_path, ROOT)
+    lines = done.stdout.splitlines()
+    assert done.returncode == 0, done.stdout
+    assert lines[0].startswith("deps: installing from Debian's packages: gcc "), lines
+    # A helper of the script writes them, which may be behind it.
+    assert [line for line in lines if "%" in line or "downloading" in line] == [
+        "deps: downloading", "deps: installing: 10 %", "deps: installing: 40 %",
+        "deps: installing: 100 %"], lines
+
+
+def test_deps_says_nothing_where_all_is_there(tmp_path):
+    """Command line, documents: no line, and apt-get is not called."""
+    play(tmp_path, "dpkg-query", "printf installed\n")
+    play(tmp_path, "apt-get", "echo called\n")
+    done = run([os.path.join(ROOT, "scripts", "deps"), "run"], tmp_path, ROOT)
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+@pytest.fixture(name="tree")
+def tree_with_programs(tmp_path):
+    """What scripts/run looks for, without a build."""
+    if not shutil.which("coap-client-notls") or not shutil.which("coap-server-notls"):
+        pytest.skip("libcoap's tools are not installed")
+    tree = tmp_path / "tree"
+    (tree / "scripts").mkdir(parents=True)
+    shutil.copy(os.path.join(ROOT, "scripts", "run"), tree / "scripts" / "run")
+    play(tree / "scripts", "deps", "")
+    for folder, name, place in (("daemon", "criproxyd", "sbin"), ("tools", "cri", "bin")):
+        (tree / "build/release" / folder).mkdir(parents=True)
+        (tree / "build/release" / folder / name).symlink_to(os.path.join(STAGE, place, name))
+    commands = tmp_path / "commands"
+    commands.mkdir()
+    play(commands, "cmake", "")
+    return tree, commands
+
+
+def table_of(text):
+    """The lines from the table's title on, up to an empty one."""
+    return re.search(r"^  the target named by .*\n(?:.+\n)+", text, re.M)[0].splitlines()
+
+
+def test_run_ends_with_a_table(tree):
+    """Command line, documents: one line for each way to name the target, on one screen."""
+    tree, commands = tree
+    done = run(["scripts/run", "--once"], commands, tree)
+    assert done.returncode == 0, done.stdout
+    table = table_of(done.stdout)
+    assert max(len(line) for line in table) <= 100 and len(table) == 5, table
+    for line, name in zip(table[1:], ("Proxy-Cri (235)", "Proxy-Scheme-Number (239)",
+                                      "Proxy-Uri (35)", "Proxy-Scheme (39)")):
+        assert re.search(r"^  %s .* bytes.* 2\.05 +\d+$" % re.escape(name), line), table
+
+
+def test_run_says_what_failed(tree):
+    """Command line, documents: a request without an answer is in the table, and in the status."""
+    tree, commands = tree
+    play(commands, "coap-client-notls", r"""
+case "$*" in *"-O 39,"*) echo "4.04 Not Found" >&2 ;; *) exec "%s" "$@" ;; esac
+""" % shutil.which("coap-client-notls"))
+    done = run(["scripts/run", "--once"], commands, tree)
+    assert done.returncode == 1 and "run: 1 of 4 requests failed" in done.stdout, done.stdout
+    assert [("FAILED" in line) for line in table_of(done.stdout)] == [False] * 4 + [True]
+    assert "4.04 Not Found" in table_of(done.stdout)[4]
