@@ -195,7 +195,8 @@ static void put_location(struct http_text *text, const struct config *config,
     if (location_uri(exchange, reply, uri) == 0) {
         return;
     }
-    if (exchange->is_absolute || uri[0] == '/') {
+    /* A query alone is relative to what was asked for, in HTTP as it is here (RFC 9110 10.2.2). */
+    if (exchange->is_absolute || uri[0] == '/' || uri[0] == '?') {
         http_put(text, "Location: %s\r\n", uri);
     } else if (http_uri_host(&mapping, uri, mapped) > 0) {
         http_put(text, "Location: %s\r\n", mapped);

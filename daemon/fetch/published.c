@@ -90,7 +90,7 @@ static bool is_same_server(const struct target *a, const struct target *b)
                        : memcmp(a->address.ip, b->address.ip, sizeof(a->address.ip)) == 0);
 }
 
-/* Location-Path packed in @p room; false where it does not fit, or there is none. */
+/* Location-Path packed in @p room; false where it does not fit. */
 static bool pack_location(struct bytes options, uint8_t room[TARGET_NAME_MAX * 4],
                           struct segments *ret_path)
 {
@@ -114,7 +114,7 @@ static bool pack_location(struct bytes options, uint8_t room[TARGET_NAME_MAX * 4
         path.count++;
     }
     *ret_path = path;
-    return path.count > 0;
+    return true;
 }
 
 /* The section under which @p path of the server of @p target is known here; or NULL. */
@@ -149,8 +149,11 @@ struct bytes published_location(const struct config *config, const struct target
     struct option_iter iter;
     struct option option;
     bool is_written = false;
+    const bool is_packed = pack_location(options, room, &path);
     const struct config_publish *publish =
-        pack_location(options, room, &path) ? find_location(config, target, &path) : NULL;
+        is_packed && path.count > 0 ? find_location(config, target, &path) : NULL;
+    /* A query without a path is relative to the path that the client has asked for. */
+    const bool keeps_query = publish != NULL || (is_packed && path.count == 0);
     option_iter_init(&iter, options);
     while (option_iter_next(&iter, &option)) {
         if (option.number == OPTION_location_path && publish != NULL && !is_written) {
@@ -159,7 +162,7 @@ struct bytes published_location(const struct config *config, const struct target
             put_segments(&writer, &rest);
             is_written = true;
         } else if (option.number != OPTION_location_path &&
-                   (option.number != OPTION_location_query || publish != NULL)) {
+                   (option.number != OPTION_location_query || keeps_query)) {
             message_writer_option(&writer, option.number, option.value);
         }
     }

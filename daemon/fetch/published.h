@@ -33,7 +33,8 @@ enum reason published_take(const struct config_publish *published, uint8_t metho
 /**
  * The options of a 2.01 that @p target has answered with, for a client that does not know that
  * target: Location-Path becomes a path of the proxy's own (RFC 7252 section 5.10.7). Without a
- * section for it, Location-Path and Location-Query are left out.
+ * section for it, Location-Path and Location-Query are left out. Location-Query alone stays: it is
+ * relative to the path that was asked for.
  *
  * @param options encoded.
  * @param buffer  of @p capacity bytes, for the result.
