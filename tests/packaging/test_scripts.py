@@ -5,6 +5,7 @@ end. Packages and cmake are played; the proxy, its tools and libcoap's are real.
 import os
 import re
 import shutil
+import signal
 import subprocess
 
 import pytest
@@ -108,3 +109,35 @@ case "$*" in *"-O 39,"*) echo "4.04 Not Found" >&2 ;; *) exec "%s" "$@" ;; esac
     assert done.returncode == 1 and "run: 1 of 4 requests failed" in done.stdout, done.stdout
     assert [("FAILED" in line) for line in table_of(done.stdout)] == [False] * 4 + [True]
     assert "4.04 Not Found" in table_of(done.stdout)[4]
+
+
+def test_run_stays_until_it_is_interrupted(tree):
+    """Command line, documents: without --once the proxy answers after the table, and Ctrl-C ends both
+    it and the origin server."""
+    tree, commands = tree
+    with subprocess.Popen(["scripts/run"], cwd=tree, stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          env=dict(os.environ, PATH="%s:%s" % (commands, os.environ["PATH"])),
+                          preexec_fn=terminal_signals, process_group=0) as process:
+        before, uri = [], None
+        for line in process.stdout:
+            before.append(line)
+            uri = re.match(r"run: criproxyd listens on (\S+) until Ctrl-C", line)
+            if uri:
+                break
+        assert uri, before
+        asked = subprocess.run(["coap-client-notls", "-B", "20", uri[1] + "/.well-known/core"],
+                               stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE_S,
+                               check=False)
+        assert b"4.0" not in asked.stderr, asked
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+        process.stdout.read()
+        assert process.wait(PATIENCE_S) == 130
+    servers = subprocess.run(["pgrep", "-g", str(process.pid)], stdin=subprocess.DEVNULL,
+                             capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert servers.stdout == ""
+
+
+def terminal_signals():
+    """A program in the background, as under ctest, may have been told to ignore Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
