@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -105,6 +106,9 @@ static const char *act_metric(struct engine_stage *engine, const char *name, con
             const struct metrics *metrics = engine_metrics(replay_worker(&engine->replay, j));
             const void *field = (const uint8_t *)metrics + rows[i].offset;
             sum += metric_get((const _Atomic uint64_t *)field);
+        }
+        if (rows[i].offset == offsetof(struct metrics, upstream_requests)) {
+            sum -= engine->replay.passed; /* those are the passers' */
         }
         return compare(engine, name, sum, expected);
     }

@@ -422,19 +422,10 @@ static enum arrival take_now(const struct actor *actor, uint8_t *buffer, size_t 
                                                      : ARRIVAL_NOTHING;
 }
 
-static enum arrival stage_receive(void *context, struct actor *actor, unsigned long long wait_ms,
-                                  uint8_t *buffer, size_t capacity, size_t *ret_len,
-                                  struct play_peer *ret_from)
+static enum arrival wait_on_session(struct actor *actor, unsigned long long wait_ms,
+                                    uint8_t *buffer, size_t capacity, size_t *ret_len,
+                                    struct play_peer *ret_from)
 {
-    struct endpoint *endpoint = actor->end;
-    const struct engine_stage *engine = context;
-    if (endpoint->peer != NULL) {
-        enum arrival arrival = take_datagram(endpoint, wait_ms, buffer, ret_len, ret_from);
-        if (engine->has_passers && arrival == ARRIVAL_MESSAGE && actor->role != ACTOR_CLIENT) {
-            passers_pass();
-        }
-        return arrival;
-    }
     for (unsigned long long passed_ms = 0;; passed_ms++) {
         enum arrival arrival = take_now(actor, buffer, capacity, ret_len, ret_from);
         if (arrival != ARRIVAL_NOTHING || passed_ms >= wait_ms) {
@@ -442,6 +433,25 @@ static enum arrival stage_receive(void *context, struct actor *actor, unsigned l
         }
         fake_net_run(1);
     }
+}
+
+static enum arrival stage_receive(void *context, struct actor *actor, unsigned long long wait_ms,
+                                  uint8_t *buffer, size_t capacity, size_t *ret_len,
+                                  struct play_peer *ret_from)
+{
+    struct endpoint *endpoint = actor->end;
+    const struct engine_stage *engine = context;
+    enum arrival arrival = ARRIVAL_NOTHING;
+    if (endpoint->peer != NULL) {
+        arrival = take_datagram(endpoint, wait_ms, buffer, ret_len, ret_from);
+    } else {
+        arrival = wait_on_session(actor, wait_ms, buffer, capacity, ret_len, ret_from);
+    }
+    bool is_asked = actor->role != ACTOR_CLIENT || actor->is_device;
+    if (engine->has_passers && arrival == ARRIVAL_MESSAGE && is_asked) {
+        passers_pass();
+    }
+    return arrival;
 }
 
 static void stage_wait(void *context, unsigned long long ms)
