@@ -23,10 +23,13 @@
 #define SETTINGS_MAX 48u
 #define CHAOS_NAMES 40u /* of names, and of addresses: the tables have 16 places each */
 #define ASKED 65536u    /* requests with targets of their own that are remembered */
+#define ASKERS (CLIENTS + STREAMS + SESSIONS) /* numbered in this order; one digit */
+#define LABEL_MAX 24u
 
 /* One of them: what each message that is sent for it has. */
 struct asked {
     uint32_t number;
+    uint16_t target;      /* index of the targets, whose host it has */
     uint8_t code, letter; /* the payload is of that letter */
 };
 
@@ -43,8 +46,11 @@ struct chaos {
     uint32_t observe;
     struct asked asked[ASKED];
     uint32_t asked_count;
-    uint64_t checked; /* requests at origin servers that were one of those */
-    uint8_t letter;   /* of the request that is being made */
+    uint32_t shared_count;  /* requests that were for what many ask for */
+    uint32_t own[ASKERS];   /* what each asked for last, and 1; 0: nothing yet */
+    uint64_t checked, seen; /* requests at origin servers that were one of those, and all */
+    uint64_t answered_own, answered; /* answers at clients to those, and all with a payload */
+    uint8_t letter;                  /* of the request that is being made */
     struct address proxy;
     struct fake_peer *clients[CLIENTS];
     uint8_t echo[CLIENTS][40]; /* what it was challenged with last */
@@ -77,11 +83,11 @@ void chaos_settings(const char *ret_settings[SETTINGS_MAX]);
 
 /* chaos_clients.c, and for its requests chaos_requests.c */
 
-/** A datagram with a request. @p client: whose Echo it may have; CLIENTS for no client's. */
+/** A datagram with a request. @p client: its number among all ASKERS. */
 size_t chaos_request(uint8_t *buffer, size_t capacity, unsigned client);
 
 /** What goes on a connection: as a rule a request. @return where it begins in @p buffer */
-struct bytes chaos_frame(uint8_t *buffer, bool is_ws);
+struct bytes chaos_frame(uint8_t *buffer, unsigned client, bool is_ws);
 
 /** A Block1 or Block2 value, good or not. */
 uint32_t chaos_block_value(void);
@@ -102,6 +108,9 @@ void chaos_session_origin_acts(void);
 
 /** Whether what reaches an origin server is one client's request, and not of two. */
 void chaos_check_request(uint8_t code, const struct message *message);
+
+/** Whether what reaches @p client is the answer to a request that it may have made. */
+void chaos_check_answer(unsigned client, const struct message *message);
 
 /** What an origin server does with what it receives; @p context: a struct origin_server. */
 void chaos_to_origin(void *context, struct fake_peer *peer, const struct fake_datagram *datagram);

@@ -2,6 +2,7 @@
 /* Clients on datagrams, connections and sessions. */
 #include "replay/chaos.h"
 
+#include "coap/frame.h"
 #include "coap/option.h"
 
 #include <errno.h>
@@ -39,6 +40,7 @@ void chaos_to_client(void *context, struct fake_peer *peer, const struct fake_da
     for (unsigned i = 0; i < CLIENTS; i++) {
         if (chaos.clients[i] == peer) {
             note_echo(i, &message);
+            chaos_check_answer(i, &message);
         }
     }
     if (message.code == CODE_EMPTY || message.type == MESSAGE_ACK) {
@@ -107,6 +109,26 @@ static void open_stream_again(unsigned which)
     }
 }
 
+/* What has come on a connection, in messages. */
+static void look_at(struct fake_stream *stream, unsigned which)
+{
+    static uint8_t bytes[1 << 18];
+    struct message message;
+    for (size_t len, at; (len = fake_stream_take_message(stream, bytes, sizeof(bytes))) > 0;) {
+        size_t used = len;
+        for (at = 0; at < len; at += used) {
+            enum frame_error error =
+                is_ws(which)
+                    ? frame_decode_ws(bytes, len, 64, &message)
+                    : frame_decode(bytes + at, len - at, sizeof(bytes), 64, &used, &message);
+            if (error != FRAME_OK) {
+                break; /* the connection closes in the middle of it */
+            }
+            chaos_check_answer(CLIENTS + which, &message);
+        }
+    }
+}
+
 void chaos_stream_acts(void)
 {
     uint8_t buffer[MESSAGE_MAX];
@@ -116,7 +138,10 @@ void chaos_stream_acts(void)
         open_stream_again(which);
         return;
     }
-    fake_stream_forget(stream);
+    look_at(stream, which);
+    if (fake_stream_is_closed(stream)) {
+        return;
+    }
     switch (below(24)) {
     case 0:
         fake_stream_close(stream);
@@ -128,7 +153,7 @@ void chaos_stream_acts(void)
         fake_stream_stop_reading(stream, one_in(3));
         break;
     default: {
-        struct bytes frame = chaos_frame(buffer, is_ws(which));
+        struct bytes frame = chaos_frame(buffer, CLIENTS + which, is_ws(which));
         send_hex(on_stream, stream, frame.data, frame.len);
         break;
     }
@@ -151,6 +176,7 @@ void chaos_session_acts(void)
     while (fake_dtls_take(*session, buffer, sizeof(buffer), &len)) {
         struct message message;
         assert_int_equal(message_decode(buffer, len, &message), MESSAGE_OK);
+        chaos_check_answer(CLIENTS + STREAMS + which, &message);
         if (message.type == MESSAGE_CON && message.code != CODE_EMPTY && !one_in(4)) {
             uint8_t empty[4] = {one_in(8) ? 0x70 : 0x60, 0, buffer[2], buffer[3]};
             send_hex(on_session, *session, empty, sizeof(empty));
@@ -164,7 +190,7 @@ void chaos_session_acts(void)
     } else if (one_in(20)) {
         *session = fake_dtls_replace(*session);
     } else {
-        len = chaos_request(buffer, sizeof(buffer), CLIENTS);
+        len = chaos_request(buffer, sizeof(buffer), CLIENTS + STREAMS + which);
         send_hex(on_session, *session, buffer, len);
     }
 }

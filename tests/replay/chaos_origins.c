@@ -8,6 +8,48 @@
 #include <errno.h>
 #include <stdio.h>
 
+static struct bytes last_of(struct bytes options, uint16_t number)
+{
+    struct option_iter iter;
+    struct option option;
+    struct bytes last = {0};
+    option_iter_init(&iter, options);
+    while (option_iter_next(&iter, &option)) {
+        if (option.number == number) {
+            last = option.value;
+        }
+    }
+    return last;
+}
+
+/*
+ * What path and query both have, of a request at an origin server or, in the CRI that a parent
+ * proxy is asked with, at that.
+ */
+static struct bytes label_of(struct bytes options)
+{
+    struct bytes cri, path = last_of(options, OPTION_uri_path);
+    struct bytes query = last_of(options, OPTION_uri_query);
+    if (path.data == NULL && option_find(options, OPTION_proxy_cri, &cri)) {
+        const uint8_t *of = memmem(cri.data, cri.len, "of=", 3);
+        assert_non_null(of);
+        query = (struct bytes){of, (size_t)(cri.data + cri.len - of)};
+        path.len = query.len - 3;
+        path.data = memmem(cri.data, (size_t)(of - cri.data), query.data + 3, path.len);
+        assert_non_null(path.data);
+    }
+    assert_true(path.len > 0 && path.len < LABEL_MAX && query.len == path.len + 3);
+    assert_memory_equal(query.data, "of=", 3);
+    assert_memory_equal(query.data + 3, path.data, path.len);
+    return path;
+}
+
+/* What an answer is of: of what one client alone asks for, its capital letter. */
+static uint8_t letter_of(struct bytes label)
+{
+    return label.len == 1 ? label.data[0] : (uint8_t)('A' + label.data[0] - '0');
+}
+
 /* A good answer to a request for, or with, a block; otherwise any. */
 static uint8_t add_answer(struct message_writer *writer, struct bytes options, uint8_t asked)
 {
@@ -62,7 +104,7 @@ static uint8_t add_answer(struct message_writer *writer, struct bytes options, u
         len = 200 + below(900);
     }
     uint8_t body[2048];
-    memset(body, 'A', sizeof(body));
+    memset(body, letter_of(label_of(options)), sizeof(body));
     message_writer_payload(writer, (struct bytes){body, code == CODE(2, 3) ? 0 : len});
     return code;
 }
@@ -121,50 +163,44 @@ bool chaos_decode(const struct fake_datagram *datagram, struct message *ret_mess
     return message_decode(datagram->data, len, ret_message) == MESSAGE_OK;
 }
 
-static struct bytes last_of(struct bytes options, uint16_t number)
-{
-    struct option_iter iter;
-    struct option option;
-    struct bytes last = {0};
-    option_iter_init(&iter, options);
-    while (option_iter_next(&iter, &option)) {
-        if (option.number == number) {
-            last = option.value;
-        }
-    }
-    return last;
-}
-
 /* What only one request has: method and letters are that one's, at every step. */
 static void check_asked(uint8_t code, const struct message *message, struct bytes label)
 {
-    char text[32] = "";
+    char text[LABEL_MAX] = "";
     unsigned client, number;
-    assert_true(label.len < sizeof(text));
+    uint8_t letter = label.data[0];
     memcpy(text, label.data, label.len);
-    if (sscanf(text, "%1u-%7u", &client, &number) != 2) {
-        return; /* many ask for it */
+    chaos.seen++;
+    if (sscanf(text, "%1u-%7u", &client, &number) == 2) {
+        const struct asked *asked = &chaos.asked[number % ASKED];
+        assert_int_equal(asked->number, number);
+        assert_int_equal(asked->code, code);
+        letter = asked->letter;
+        chaos.checked++;
     }
-    const struct asked *asked = &chaos.asked[number % ASKED];
-    assert_int_equal(asked->number, number);
-    assert_int_equal(asked->code, code);
     for (size_t i = 0; i < message->payload.len; i++) {
-        assert_int_equal(message->payload.data[i], asked->letter);
+        assert_int_equal(message->payload.data[i], letter);
     }
-    chaos.checked++;
 }
 
 void chaos_check_request(uint8_t code, const struct message *message)
 {
-    struct bytes path = last_of(message->options, OPTION_uri_path);
-    struct bytes query = last_of(message->options, OPTION_uri_query);
-    if (path.data == NULL && options_have(message->options, OPTION_proxy_cri)) {
-        return; /* to a parent proxy */
+    check_asked(code, message, label_of(message->options));
+}
+
+void chaos_check_answer(unsigned client, const struct message *message)
+{
+    const uint8_t *data = message->payload.data;
+    uint8_t own = (uint8_t)('A' + client);
+    if (CODE_CLASS(message->code) != 2 || message->payload.len == 0 || data[0] == '<') {
+        return; /* words of the proxy, or its link list */
     }
-    assert_true(path.len > 0 && query.len == path.len + 3);
-    assert_memory_equal(query.data, "of=", 3);
-    assert_memory_equal(query.data + 3, path.data, path.len);
-    check_asked(code, message, path);
+    assert_true(data[0] == own || (data[0] >= 'w' && data[0] <= 'z'));
+    for (size_t i = 1; i < message->payload.len; i++) {
+        assert_int_equal(data[i], data[0]);
+    }
+    chaos.answered_own += data[0] == own;
+    chaos.answered++;
 }
 
 void chaos_to_origin(void *context, struct fake_peer *peer, const struct fake_datagram *datagram)

@@ -61,28 +61,65 @@ static const char *choose_host(char host[HOST_MAX])
 }
 
 /*
- * A target: of one request alone, with its number in path and query, or one of those that many
- * ask for. Path and query always belong together, which chaos_check_request() looks at.
+ * What the cache, coalescing, observations and groups are about naturally has one target for
+ * many: half of what may have an answer that others get, and a sixth of what changes it. All
+ * others have a target of their own, each with its number in path and query.
+ */
+static bool is_for_many(uint8_t code)
+{
+    return one_in(code == CODE_GET || code == CODE_FETCH ? 2 : 6);
+}
+
+/* The same as the client asked for before, by the same method, or a new one. */
+static uint32_t choose_number(unsigned client, uint8_t code, unsigned target)
+{
+    uint32_t number = chaos.own[client] - 1;
+    if (chaos.own[client] == 0 || !one_in(4) || chaos.asked_count - number >= ASKED ||
+        chaos.asked[number % ASKED].code != code) {
+        number = chaos.asked_count++;
+        chaos.asked[number % ASKED] =
+            (struct asked){number, (uint16_t)target, code, (uint8_t)('a' + below(26))};
+        chaos.own[client] = number + 1;
+    }
+    return number;
+}
+
+static const char *own_target(unsigned client, uint8_t code, char uri[URI_MAX])
+{
+    static const char *const schemes[] = {"coap", "coap", "coap+tcp", "coaps"};
+    char host[HOST_MAX];
+    unsigned target = one_in(3) ? TARGETS : one_in(3) ? below(TARGETS) : below(4);
+    uint32_t number = choose_number(client, code, target);
+    const struct asked *asked = &chaos.asked[number % ASKED];
+    chaos.letter = asked->letter;
+    if (asked->target == TARGETS) {
+        (void)snprintf(uri, URI_MAX, "%s://%s/%u-%07u?of=%u-%07u", schemes[below(4)],
+                       choose_host(host), client, (unsigned)number, client, (unsigned)number);
+        return uri;
+    }
+    const char *base = targets[asked->target];
+    (void)snprintf(uri, URI_MAX, "%.*s/%u-%07u?of=%u-%07u", (int)(strrchr(base, '/') - base), base,
+                   client, (unsigned)number, client, (unsigned)number);
+    return uri;
+}
+
+/*
+ * A target, and chaos.letter, of which the payload is. Path and query always belong together, and
+ * the payload to both, which chaos_check_request() looks at.
  */
 static const char *choose_target(unsigned client, uint8_t code, char uri[URI_MAX])
 {
-    const char *target = targets[one_in(3) ? below(TARGETS) : below(4)];
-    if (one_in(3)) {
-        static const char *const schemes[] = {"coap", "coap", "coap+tcp", "coaps"};
-        char host[HOST_MAX];
-        uint32_t number = chaos.asked_count++;
-        struct asked *asked = &chaos.asked[number % ASKED];
-        *asked = (struct asked){number, code, (uint8_t)('a' + below(26))};
-        (void)snprintf(uri, URI_MAX, "%s://%s/%u-%07u?of=%u-%07u", schemes[below(4)],
-                       choose_host(host), client, (unsigned)number, client, (unsigned)number);
-        chaos.letter = asked->letter;
-        return uri;
+    if (!is_for_many(code)) {
+        return own_target(client, code, uri);
     }
-    chaos.letter = (uint8_t)('a' + below(3));
+    const char *target = targets[one_in(3) ? below(TARGETS) : below(4)];
+    const char *name = strrchr(target, '/') + 1;
+    chaos.letter = (uint8_t)name[0];
+    chaos.shared_count++;
     if (strstr(target, "//me/") != NULL) {
         return target; /* the proxy's own, which has no queries */
     }
-    (void)snprintf(uri, URI_MAX, "%s?of=%s", target, strrchr(target, '/') + 1);
+    (void)snprintf(uri, URI_MAX, "%s?of=%s", target, name);
     return uri;
 }
 
@@ -179,7 +216,7 @@ size_t chaos_request(uint8_t *buffer, size_t capacity, unsigned client)
     return writer.len;
 }
 
-struct bytes chaos_frame(uint8_t *buffer, bool is_ws)
+struct bytes chaos_frame(uint8_t *buffer, unsigned client, bool is_ws)
 {
     struct message_writer writer;
     struct bytes own = token();
@@ -196,7 +233,7 @@ struct bytes chaos_frame(uint8_t *buffer, bool is_ws)
     } else if (one_in(30)) {
         code = CODE(2, 5);
     } else {
-        add_options(&writer, CLIENTS, code);
+        add_options(&writer, client, code);
     }
     message_writer_payload(&writer, payload(code, 2600));
     return frame_finish(&writer, code, own, is_ws);

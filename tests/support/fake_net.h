@@ -85,6 +85,9 @@ void fake_net_refuse(const char *text, int error);
 /** From now on sockets of @p family (enum address_family) cannot be opened; 0: all can. */
 void fake_net_refuse_sockets(uint16_t family, int error);
 
+/** How many were refused so since the start. */
+unsigned fake_net_sockets_refused(void);
+
 /** Next datagram that was sent to where no peer is (the last 4096 are kept); false: none. */
 bool fake_net_take(struct fake_datagram *ret_datagram);
 

@@ -42,6 +42,7 @@ static struct udp_socket *sockets;
 static uint16_t next_port = EPHEMERAL_FIRST;
 static uint16_t refused_family;
 static int refused_error;
+static unsigned refused_count;
 
 static struct address host_address(const struct address *remote)
 {
@@ -170,12 +171,18 @@ void fake_udp_stop(void)
     }
     next_port = EPHEMERAL_FIRST;
     refused_family = ADDRESS_NONE;
+    refused_count = 0;
 }
 
 void fake_net_refuse_sockets(uint16_t family, int error)
 {
     refused_family = family;
     refused_error = error;
+}
+
+unsigned fake_net_sockets_refused(void)
+{
+    return refused_count;
 }
 
 /* ---- udp.h ---- */
@@ -203,6 +210,7 @@ int udp_open(struct loop *loop, const struct udp_options *options,
         return -EAFNOSUPPORT;
     }
     if (local.family == refused_family) {
+        refused_count++;
         return -refused_error;
     }
     if (local.port == 0) {
