@@ -49,13 +49,23 @@ uint64_t metrics_bucket_limit_us(unsigned bucket)
     return limits_us[bucket];
 }
 
-void histogram_add(struct histogram *histogram, uint64_t duration_us)
+/*
+ * A duration of more bits is in a later bucket: the first limit has 6, each power of ten has three
+ * limits, and 1,000 is nearly 2^10. What is left is a step or none (limits_us).
+ */
+static unsigned bucket_of_duration(uint64_t duration_us)
 {
-    unsigned bucket = 0;
-
+    unsigned bits = 64u - (unsigned)__builtin_clzll(duration_us | 1);
+    unsigned bucket = bits < 6 ? 0 : bits - 6 - (bits > 10) - (bits > 20);
     while (bucket < METRICS_BUCKETS && duration_us > limits_us[bucket]) {
         bucket++;
     }
+    return bucket < METRICS_BUCKETS ? bucket : METRICS_BUCKETS;
+}
+
+void histogram_add(struct histogram *histogram, uint64_t duration_us)
+{
+    unsigned bucket = bucket_of_duration(duration_us);
     metric_add(&histogram->buckets[bucket], 1);
     metric_add(&histogram->sum_us, duration_us);
 }
