@@ -117,6 +117,7 @@ struct origin_table {
     const struct sending_calls *calls; /* how the owners of what is sent are told */
     struct origin *slots;
     uint32_t capacity, used;
+    struct origin *latest; /* asked for; NULL: none yet */
     struct slot_book book; /* of those that requests have chosen (origin/room.h) */
     struct list queue_books;
     const struct origin *inside; /* at work now: it makes no room */
