@@ -116,11 +116,11 @@ static bool is_kept_of_whole(uint16_t number)
     return is_kept(number) && !option_is_of_piece(number);
 }
 
-size_t freshness_keep_options(struct bytes options, uint8_t *buffer, size_t capacity)
+size_t freshness_keep_options(struct bytes options, bool is_partial, uint8_t *buffer,
+                              size_t capacity)
 {
     struct message_writer writer = {.buffer = buffer, .capacity = capacity};
-    message_writer_options(&writer, options,
-                           freshness_is_partial(options) ? is_kept : is_kept_of_whole, NULL);
+    message_writer_options(&writer, options, is_partial ? is_kept : is_kept_of_whole, NULL);
     return writer.overflow ? 0 : writer.len;
 }
 

@@ -73,9 +73,11 @@ uint32_t freshness_left_s(const struct representation *representation, uint64_t 
  * Copy those of an answer's @p options that are kept: not Max-Age, which is kept apart, not
  * what concerned one hop, and nothing about blocks unless it is one of several.
  *
+ * @param is_partial as freshness_is_partial() of them.
  * @return bytes written, at most options.len: leaving options out never makes the rest longer.
  */
-size_t freshness_keep_options(struct bytes options, uint8_t *buffer, size_t capacity);
+size_t freshness_keep_options(struct bytes options, bool is_partial, uint8_t *buffer,
+                              size_t capacity);
 
 /**
  * The options of a stored answer after a 2.03 with the options @p update: each safe option

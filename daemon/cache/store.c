@@ -563,8 +563,8 @@ static void fill(struct cache_store *store, struct cache_entry *entry,
     entry->key_len = key->len;
     entry->key_target_len = key->target_len;
     entry->key_base_len = key->base_len;
-    entry->options_len =
-        (uint32_t)freshness_keep_options(from->options, bytes + key->len, from->options.len);
+    entry->options_len = (uint32_t)freshness_keep_options(from->options, item->facts.is_partial,
+                                                          bytes + key->len, from->options.len);
     entry->payload_len = (uint32_t)from->payload.len;
     if (from->payload.len > 0) {
         memcpy(bytes + key->len + entry->options_len, from->payload.data, from->payload.len);
@@ -603,9 +603,9 @@ struct cache_entry *cache_store_put(struct cache_store *store, const struct cach
         return NULL;
     }
     struct news news = {.key = item->key,
-                        .etag = freshness_etag(from->options),
+                        .etag = item->facts.etag,
                         .is_content = from->code == CODE(2, 5),
-                        .is_partial = freshness_is_partial(from->options)};
+                        .is_partial = item->facts.is_partial};
     tell_all(store, &news);
     struct cache_entry *own = news.own;
     size_t len = item->key->len + from->options.len + from->payload.len;

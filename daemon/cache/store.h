@@ -112,6 +112,7 @@ struct cache_store {
 struct cache_item {
     const struct cache_key *key;
     struct representation representation; /* options as they came: they are filtered */
+    struct answer_facts facts;            /* about it: freshness_facts() */
     const struct address *origin;         /* or NULL */
     uint8_t hop_limit;
     uint64_t changes;

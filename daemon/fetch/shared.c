@@ -253,6 +253,7 @@ static void give_shared(struct fetch_side *side, struct fetch *fetch,
     const struct cache_item item = {
         .key = &fetch->ticket.key,
         .representation = answer,
+        .facts = freshness_facts(answer.code, answer.options),
         .origin = &entry->origin,
         .changes = fetch->ticket.changes,
     };

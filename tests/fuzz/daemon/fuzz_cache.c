@@ -40,8 +40,9 @@ static size_t count(struct bytes options, uint16_t number)
 
 static struct bytes keep(const struct message *message, uint8_t *buffer)
 {
-    struct bytes kept = {buffer,
-                         freshness_keep_options(message->options, buffer, message->options.len)};
+    struct bytes options = message->options;
+    struct bytes kept = {buffer, freshness_keep_options(options, freshness_is_partial(options),
+                                                        buffer, options.len)};
     assert(kept.len <= message->options.len);
     assert(count(kept, OPTION_max_age) == 0 && count(kept, OPTION_observe) == 0);
     assert(count(kept, OPTION_etag) == count(message->options, OPTION_etag));

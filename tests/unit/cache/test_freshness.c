@@ -126,7 +126,8 @@ static void test_kept_options(void **state)
         struct bytes from = options_of(rows[i].given, given, sizeof(given));
         struct bytes to = options_of(rows[i].kept, expected, sizeof(expected));
         print_message("    %s\n", rows[i].id);
-        size_t len = freshness_keep_options(from, kept, from.len); /* never longer */
+        size_t len = freshness_keep_options(from, freshness_is_partial(from), kept,
+                                            from.len); /* never longer */
         assert_int_equal(len, to.len);
         assert_memory_equal(kept, to.data, len);
     }

@@ -50,12 +50,14 @@ static struct cache_item item_of(const struct cache_key *key, uint32_t number, u
     options[0] = 0x41;
     options[1] = etag;
     memset(payload, (int)(number * 31 + etag), len);
+    const struct bytes encoded = {options, etag > 0 ? 2 : 0};
     return (struct cache_item){
         .key = key,
         .representation = {.code = CODE(2, 5),
-                           .options = {options, etag > 0 ? 2 : 0},
+                           .options = encoded,
                            .payload = {payload, len},
                            .max_age_s = 60},
+        .facts = freshness_facts(CODE(2, 5), encoded),
     };
 }
 
