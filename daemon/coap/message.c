@@ -118,20 +118,16 @@ enum message_error message_decode(const uint8_t *data, size_t len, struct messag
 
 bool option_iter_next_long(struct option_iter *iter, struct option *ret_option)
 {
-    if (iter->left == 0) {
-        return false;
-    }
     struct cursor in = {iter->at, iter->left};
     uint32_t number = iter->number;
-    struct bytes value;
-    if (!message_take_option(&in, &number, &value)) {
+    if (!message_take_option(&in, &number, &ret_option->value)) {
         iter->left = 0; /* not reached for the options of a decoded message */
         return false;
     }
     iter->at = in.at;
     iter->left = in.left;
     iter->number = (uint16_t)number;
-    *ret_option = (struct option){(uint16_t)number, value};
+    ret_option->number = (uint16_t)number;
     return true;
 }
 
