@@ -570,9 +570,9 @@ static void arrive(const struct arrival *arrival)
  */
 static bool admit_datagram(struct client_side *side, const struct address *remote)
 {
-    /* A flood comes from few addresses, or from none twice: the last one is worth a look. */
-    if (side->admitted_epoch == side->context.policy_epoch &&
-        address_same_host(&side->admitted, remote)) {
+    /* A flood comes from few addresses, or from none twice: those of late are worth a look. */
+    struct admitted *latest = &side->admitted[(remote->ip[3] ^ remote->ip[15]) % ADMITTED_MAX];
+    if (latest->epoch == side->context.policy_epoch && address_same_host(&latest->host, remote)) {
         return true;
     }
     const struct access_client client = access_client_of(remote, CRI_SCHEME_COAP, NULL);
@@ -583,8 +583,7 @@ static bool admit_datagram(struct client_side *side, const struct address *remot
         refusals_log(&side->refusals, &note, "datagram_refused");
         return false;
     }
-    side->admitted = *remote;
-    side->admitted_epoch = side->context.policy_epoch;
+    *latest = (struct admitted){*remote, side->context.policy_epoch};
     return true;
 }
 

@@ -18,15 +18,22 @@
 #include "ops/closed.h"
 #include "ops/refusals.h"
 
+/* The latest host that a datagram was let in from, of those with the same low bits. */
+struct admitted {
+    struct address host;
+    uint32_t epoch; /* policy_epoch when it was; 0: none yet */
+};
+
+#define ADMITTED_MAX 64u
+
 struct client_side {
     union { /* see context/context.h */
         struct context context;
         struct origin_side origin;
         struct fetch_side fetch;
     };
-    bool is_draining;        /* newcomers are refused */
-    struct address admitted; /* sender of the last datagram that was let in, */
-    uint32_t admitted_epoch; /* and the policy_epoch then; client/admission.c */
+    bool is_draining;                       /* newcomers are refused */
+    struct admitted admitted[ADMITTED_MAX]; /* by the low bits of their addresses */
     struct request_table requests;
     struct client_table clients;
     struct observation_table observations;
