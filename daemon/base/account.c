@@ -138,10 +138,10 @@ static struct account *account_find(const struct account_book *book, const struc
 }
 
 /* The account of @p remote; a new one is in no rank yet. NULL where all are in use. */
-static struct account *account_open(struct account_book *book, const struct address *remote)
+static struct account *account_open(struct account_book *book, const struct address *remote,
+                                    uint64_t key)
 {
     const struct address source = account_source(remote, book->ipv6_bits);
-    uint64_t key = address_hash(&source, book->map.seed);
     struct account *account = find_account(book, &source, key);
     if (account != NULL) {
         return account;
@@ -178,7 +178,19 @@ static void unlink_holding(struct account *account, struct holding *holding)
 void account_charge(struct account_book *book, struct holding *holding,
                     const struct address *remote, uint64_t amount)
 {
-    struct account *account = account_open(book, remote);
+    account_charge_key(book, holding, remote, account_key(book, remote), amount);
+}
+
+uint64_t account_key(const struct account_book *book, const struct address *remote)
+{
+    const struct address source = account_source(remote, book->ipv6_bits);
+    return address_hash(&source, book->map.seed);
+}
+
+void account_charge_key(struct account_book *book, struct holding *holding,
+                        const struct address *remote, uint64_t key, uint64_t amount)
+{
+    struct account *account = account_open(book, remote, key);
     holding->account = account;
     holding->amount = amount;
     if (account == NULL) {

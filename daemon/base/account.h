@@ -73,6 +73,9 @@ void account_book_clear(struct account_book *book);
 /** The source that @p remote belongs to: an IPv4 address, also an IPv4-mapped one, or a prefix. */
 struct address account_source(const struct address *remote, uint32_t ipv6_bits);
 
+/** The key in @p book of the source of @p remote, as long as ipv6_bits of the book stays. */
+uint64_t account_key(const struct account_book *book, const struct address *remote);
+
 /**
  * Charges @p holding to the source of @p remote, as its newest; it must not be charged to an
  * account already. The book points to it until account_discharge(). When the book already has
@@ -81,6 +84,10 @@ struct address account_source(const struct address *remote, uint32_t ipv6_bits);
  */
 void account_charge(struct account_book *book, struct holding *holding,
                     const struct address *remote, uint64_t amount);
+
+/** As account_charge(), where @p key is known to be the account_key() of @p remote. */
+void account_charge_key(struct account_book *book, struct holding *holding,
+                        const struct address *remote, uint64_t key, uint64_t amount);
 
 /** Changes the amount of @p holding, in the unit of the table. No effect if it has no account;
  * cannot fail. */

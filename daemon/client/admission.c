@@ -17,6 +17,7 @@ enum reason admit_client(const struct client_side *side, struct leg *leg)
             access_client_of(&asker->path.remote, asker->scheme, asker->identity);
         peer->standing = (uint8_t)access_standing(side->context.config->access, &client);
         peer->limits = access_limits(side->context.config->access, &client);
+        peer->source_key = account_key(&side->requests.accounts, &asker->path.remote);
         peer->standing_epoch = side->context.policy_epoch;
     }
     leg->asker.standing = peer->standing;

@@ -27,6 +27,7 @@ struct peer {
     uint32_t spent;                     /* of limits.client-burst, in thousandths of a request */
     uint32_t spent_at_ms;               /* when that was so; wraps */
     uint32_t standing_epoch;            /* of context.policy_epoch, when standing was looked up */
+    uint64_t source_key;                /* in the book of requests, found with it */
     const struct client_limits *limits; /* found with it; NULL: those of all (client/admission.h) */
     uint32_t refused_s;                 /* the second in which refusals were counted, */
     uint32_t refused;                   /* and how many */

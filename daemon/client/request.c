@@ -99,7 +99,8 @@ static struct request *request_new(struct client_side *side, const struct leg *l
     request->leg.token.data = token;
     (void)identity_acquire(request->leg.asker.identity);
     (void)free_slots_take(&table->free);
-    account_charge(&table->accounts, &request->holding, &leg->asker.path.remote, 1);
+    account_charge_key(&table->accounts, &request->holding, &leg->asker.path.remote,
+                       leg->peer->source_key, 1);
     if (memory.is_large) {
         charge_large(side, request);
     }
