@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A book (base/account.h) of a table of slots that is kept only from when the table is full until
- * it has had room for a while. While it is closed nobody is charged, so that what finds room pays
- * nothing for it; opening it costs a walk through the table, which its owner does.
+ * it has had room for a while. While it is closed no source is charged, so that an entry that finds
+ * room pays nothing; opening it costs a walk through the table, which its owner does.
  */
 #ifndef CRIPROXY_SLOT_BOOK_H
 #define CRIPROXY_SLOT_BOOK_H
@@ -45,7 +45,7 @@ void slot_ages_sort(struct slot_age *ages, size_t count);
  */
 void slot_book_charge(struct slot_book *book, uint32_t slot, const struct address *remote);
 
-/** Nobody holds @p slot any more. The book is open. Cannot fail. */
+/** No source holds @p slot any more. The book is open. Cannot fail. */
 void slot_book_discharge(struct slot_book *book, uint32_t slot);
 
 /** The slot that @p holding, of this book, is for. */

@@ -6,7 +6,7 @@
 #include "coap/option.h"
 #include "policy/access.h"
 
-/* --- who is let in --------------------------------------------------------------- */
+/* --- admission of clients -------------------------------------------------------- */
 
 enum reason admit_client(const struct client_side *side, struct leg *leg)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The clients and targets with most requests, for criproxyctl busiest and top: counted only as
- * long as someone asks. Without, side->busiest is NULL, and context->lab says so.
+ * long as a command asks for them. Without, side->busiest is NULL, and context->lab says so.
  */
 #ifndef CRIPROXY_BUSIEST_H
 #define CRIPROXY_BUSIEST_H
@@ -20,7 +20,7 @@ struct busiest {
     uint64_t until_ms;
 };
 
-/** Someone asks: counts from now on. @return borrowed until the turn ends; NULL without memory */
+/** Counts from now on. @return the counts, borrowed until the turn ends; NULL without memory */
 const struct busiest *busiest_look(struct client_side *side);
 
 /**

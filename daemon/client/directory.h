@@ -13,8 +13,8 @@
  * and trace are those of every request; any answer shows that it is a CoAP server. The links are
  * for the cache alone: nothing else is looked up in them.
  *
- * An Echo value of ours is needed each time, of exempt and of verified clients, too: who forges the
- * address of a device can neither register nor shorten what is registered.
+ * An Echo value of ours is needed each time, of exempt and of verified clients, too: a
+ * sender that forges the address of a device can neither register nor shorten a registration.
  */
 #ifndef CRIPROXY_DIRECTORY_H
 #define CRIPROXY_DIRECTORY_H

@@ -54,7 +54,7 @@ static int on_head_complete(struct http_parser *parser)
     line->keeps_alive = http_should_keep_alive(parser) != 0 && !line->is_1_0;
     line->is_upgrade = parser->upgrade != 0;
     parse->has_head = true;
-    parser->upgrade = 0; /* its body is parsed all the same: who upgrades decides later */
+    parser->upgrade = 0; /* its body is parsed all the same; the upgrade is decided later */
     return 0;
 }
 

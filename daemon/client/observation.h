@@ -11,7 +11,7 @@
  *    |               (same token)                  v
  *    |  no Observe, an error, no answer        cancelling --- answered, or not ---> free
  *    v
- *   ended: the last word goes to all who observe ---------------------------------> free
+ *   ended: the last word goes to all observers -----------------------------------> free
  *
  * The registration has no ETags, as its answers are for all clients. Silence for longer than
  * Max-Age and 5 to 15 s registers again, with the same token from the same source port; that
@@ -62,7 +62,7 @@ enum observation_state {
     OBSERVATION_REGISTERING, /* an answer to a registration is waited for */
     OBSERVATION_OBSERVING,   /* notifications are */
     OBSERVATION_CANCELLING,  /* the answer to a deregistration is */
-    OBSERVATION_ENDED,       /* that the last notification has reached everybody */
+    OBSERVATION_ENDED,       /* that the last notification has reached all observers */
 };
 
 /* What all observers are told. */

@@ -47,7 +47,7 @@ size_t stream_list(const struct client_side *side, size_t skip, struct stream_vi
 void stream_reply(struct client_side *side, struct leg *leg, const struct reply *reply);
 
 /**
- * Shows a message of the connection of @p leg to those who capture, of whom there has to be one
+ * Gives a message of the connection of @p leg to the captures, of which there has to be one
  * (context/capture.h). Copied.
  */
 void stream_capture(const struct leg *leg, const struct message *message, bool is_out);

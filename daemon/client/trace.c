@@ -637,7 +637,7 @@ static void note_refusal(struct client_side *side, const struct leg *leg, enum r
     refusals_add(&side->refusals, &note);
 }
 
-/* A capture, and who counts the busiest, hear of the end. @p is_new: it was not counted before. */
+/* Tells captures and the count of the busiest of the end. @p is_new: it was not counted before. */
 __attribute__((cold, noinline)) static void note_for_lab(struct client_side *side,
                                                          const struct access_record *record,
                                                          uint64_t exchange, bool is_new)

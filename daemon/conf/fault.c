@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The [fault NAME] sections: for whom they are, and the code. */
+/* The [fault NAME] sections: which messages they are for, and the code. */
 #include "conf/loader.h"
 
 #include "coap/message.h"

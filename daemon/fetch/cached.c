@@ -54,8 +54,8 @@ static bool target_is_confidential(const struct target *target)
 }
 
 /*
- * For whom an answer may be kept: what came over a secure transport is not for everybody
- * (RFC 7252 section 11.2; CACHE-20). False: for no client.
+ * For which clients an answer may be kept: what came over a secure transport is not for all
+ * (RFC 7252 section 11.2; CACHE-20). False: for none.
  */
 static bool set_audience(const struct fetch_side *side, const struct asker *asker,
                          struct cache_key_source *source)
@@ -153,7 +153,7 @@ static bool cached_is_changed(const struct fetch_side *side, const struct cache_
 static bool cached_is_for(const struct fetch_side *side, const struct cache_entry *entry,
                           uint8_t hop_limit)
 {
-    /* A loop that was that long is one for who may go no further (RFC 8768 section 3). */
+    /* A loop of that length stops a request that may go no further (RFC 8768 section 3). */
     bool is_far_enough = entry->code != CODE(5, 8) ||
                          (hop_limit > 0 ? hop_limit <= entry->hop_limit : entry->hop_limit == 0);
     return !entry->is_superseded && !cached_is_changed(side, entry) && is_far_enough;

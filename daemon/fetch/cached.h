@@ -78,7 +78,7 @@ void cached_give(struct fetch_side *side, struct fetch *fetch, const struct repl
 
 /**
  * What the origin server says in an answer or a notification to a request of the proxy's own
- * that has a key: kept for others. For the request's owner, who has noted in the ticket which
+ * that has a key: kept for others. For the request's owner, which has noted in the ticket which
  * changes of the target it is newer than.
  */
 void cached_note(struct fetch_side *side, const struct fetch *fetch, const struct reply *reply);

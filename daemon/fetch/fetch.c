@@ -232,7 +232,7 @@ static void tell_waiter(struct fetch_side *side, struct fetch *fetch, struct wai
 }
 
 /*
- * Tell all that wait, each once: who waits on is put at the end of the list with the number of
+ * Tell all that wait, each once: one that stays is put at the end of the list with the number of
  * this round. Telling one may close its connection, and with it have others leave, of this fetch
  * too; so the list is read anew for each, and the fetch outlives the last of them.
  */

@@ -113,7 +113,7 @@ struct waiter_calls {
 struct waiter {
     const struct waiter_calls *calls;
     void *owner;         /* borrowed */
-    struct asker *asker; /* who is to have the answer; the fetch's where it was made for this one */
+    struct asker *asker; /* the client of the answer; the fetch's where it was made for this one */
     struct bytes etags;  /* that it has named, as encoded options; borrowed */
     struct list_node node; /* in the fetch's list */
     uint8_t round;         /* of the fetch, in which it was put there */

@@ -262,7 +262,7 @@ bool keyring_has_certificate(const struct config *config, const struct fetch *fe
                         : config->upstream_certificate)[0] != '\0';
 }
 
-/* As it is named: who owns a zone of the DNS chooses the addresses. In the clear only if said. */
+/* As it is named: the owner of a DNS zone chooses the addresses. In the clear only if said. */
 static bool takes_lines(const struct config_upstream *upstream, const struct target *target)
 {
     bool is_secure = transport_is_secure(target->scheme->transport);

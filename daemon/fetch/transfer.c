@@ -20,7 +20,7 @@ enum phase {
 };
 
 struct transfer {
-    struct fetch *client; /* for whom; it owns this */
+    struct fetch *client; /* the fetch it is for, which owns this */
     struct fetch *step;   /* the request that is out; NULL between two, */
     struct waiter waiter; /* which waits for it */
     enum phase phase;
@@ -333,7 +333,7 @@ static enum waiter_wish on_step_answer(struct fetch_side *side, void *owner, str
     const struct address *source = cached_source(fetch);
     transfer->step = NULL;
     if (source != NULL) {
-        transfer->client->ticket.source = *source; /* who else may have it (CACHE-22) */
+        transfer->client->ticket.source = *source; /* which others may have it (CACHE-22) */
     }
     if (reason == REASON_local) {
         /* The way led to the proxy itself (TGT-4). Frees the transfer. */

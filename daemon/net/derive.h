@@ -11,7 +11,7 @@
 #define DERIVED_KEY_LEN 32u /* bytes of a key, where nothing asks for another length */
 
 /**
- * The key of @p label from @p secret; all who have both, and the same @p info, get the same one.
+ * The key of @p label from @p secret: the same for all processes with both and the same @p info.
  * All arguments are borrowed for the call.
  *
  * @param label what the key is for, at most 31 characters

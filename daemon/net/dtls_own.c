@@ -10,7 +10,7 @@
  *    the client sends last, and there is nothing to keep.
  *  - close_notify is answered with close_notify, a fatal alert ends the session, other alerts do
  *    nothing. A ClientHello in epoch 1 gets the warning no_renegotiation, and the session goes on.
- *  - Records of epoch 0 are never looked at: who sent them is not known.
+ *  - Records of epoch 0 are never looked at: their sender is not known.
  */
 #include "net/dtls_internal.h"
 

@@ -272,7 +272,7 @@ void session_work(struct session *session);
 /** Does what is due for the pool, which may be freed by that. */
 void pool_work(struct session_pool *pool);
 
-/** Tells the owner, who ends no request then, that the host of @p pool has been heard of. */
+/** Tells the owner that the host of @p pool has been heard of; the owner then ends no request. */
 void pool_tell_heard(const struct session_pool *pool);
 
 /* ---- upstream_dtls.c ---- */

@@ -5,7 +5,7 @@
  * (carrier_http.c), the sessions that devices have opened to us (carrier_device.c), or no transport
  * at all, but a recording (carrier_recording.c). What they have in common is above them, in
  * origin.c: the queue and window of the origin server, what is sent to a silent one, the deadline,
- * and who is told. A carrier only sends, cancels and pings.
+ * and which fetch is told. A carrier only sends, cancels and pings.
  *
  *     fetch/  -- sending_start() -->  origin.c   -- send, cancel, ping -->  carrier  -->  net/
  *     fetch/  <-- sending_calls ----  origin.c   <-- sending_acknowledged(),          <--  net/

@@ -247,8 +247,8 @@ static bool is_device(const struct access *access, const struct target *target)
 }
 
 /*
- * A device trusts the proxy, to which it has opened a session, to let in only who is meant to be:
- * clients on this host, and those of a rule with a pattern for its name.
+ * A device trusts the proxy, to which it has opened a session, to let in only the clients that it
+ * is meant for: those on this host, and those of a rule with a pattern for its name.
  */
 static struct access_verdict judge_device(const struct judgement *judgement)
 {
@@ -315,7 +315,7 @@ const struct client_limits *access_limits(const struct access *access,
 }
 
 /*
- * The target is a name that everybody takes for loopback. Which of the two addresses a parent
+ * The target is a name that every resolver takes for loopback. Which of the two addresses a parent
  * proxy would take is unknown: it has to be allowed both. Where the proxy itself takes one,
  * the verdict about that one counts.
  */

@@ -69,7 +69,7 @@ enum restart_state {
 /* criproxyctl restart, see server/restart.c. */
 struct restart {
     enum restart_state state;
-    uint64_t client; /* who has asked, by its number */
+    uint64_t client; /* the one that has asked, by its number */
     uint64_t deadline_ms;
     pid_t child;   /* 0: none */
     int output_fd; /* what the child prints; -1: none */
@@ -78,7 +78,7 @@ struct restart {
     char output[4096]; /* with a NUL */
 };
 
-/* Those who ask, by whichever way; of server/control.c. */
+/* The clients of the control socket and of HTTP; of server/control.c. */
 struct control_clients {
     struct control_client *clients;
     uint64_t last_id;
@@ -89,7 +89,7 @@ struct control_clients {
 struct giving {
     bool is_on;
     bool ends_process;
-    uint64_t client; /* who has asked, by its number */
+    uint64_t client; /* the one that has asked, by its number */
     uint64_t deadline_ms;
 };
 
@@ -211,7 +211,7 @@ void server_peers_close(struct server *server);
 
 /**
  * Begins to drain and to give all DTLS sessions to another replica, for the client @p client of the
- * control socket, who is told of the end. @p ends_process: the process ends afterwards.
+ * control socket, which is told of the end. @p ends_process: the process ends afterwards.
  *
  * @return NULL, or why not
  */
@@ -232,7 +232,7 @@ void server_peers_count(const struct server *server, struct metrics *sum);
 bool server_park_workers(struct server *server);
 
 /**
- * Begins a restart in place for the client @p client of the control socket, who is told of its end.
+ * Begins a restart in place for @p client of the control socket, which is told of its end.
  *
  * @return NULL, or why not
  */

@@ -78,7 +78,7 @@ struct server_peers {
     int listen_fd, stop_fd; /* -1: none */
     pthread_t thread;
     bool is_started;
-    uint8_t from;     /* the thread's: who is giving now */
+    uint8_t from;     /* the thread's: the replica that is giving now */
     atomic_int state; /* enum exchange_state */
     _Atomic uint64_t refused[PEER_REFUSAL_COUNT];
 };

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Who understands whom: other people's CoAP in front of the proxy and behind it.
+"""Which programs understand each other: other people's CoAP in front of the proxy and behind it.
 
 Each peer that is to be had here is a client, an origin server and, where it is one, a parent
 proxy, over each transport that it has: GET in the four forms, PUT, Observe, block-wise transfer
@@ -107,7 +107,7 @@ def start_proxy(folder, *more):
 # --- checks -------------------------------------------------------------------
 
 class Row:
-    """One peer in one role over one transport: who asks, through which port, for what."""
+    """One peer in one role over one transport: which client asks, through which port, for what."""
 
     def __init__(self, peer, role, scheme, asker, port, server, target_port, target_scheme):
         self.title = (peer.name, role, scheme)

@@ -139,7 +139,7 @@ test_install() {
     quietly ask
     quietly on systemctl status criproxyd
     quietly on criproxyctl status
-    # So may who is of the groups for that, each as far as it goes, and no other user.
+    # So may users of the groups for that, each as far as it goes, and no other user.
     quietly on runuser --user nobody --group criproxy-operate -- criproxyctl log-level info
     quietly on runuser --user nobody --group criproxy-look -- criproxyctl status
     if on runuser --user nobody --group criproxy-look -- criproxyctl log-level info >/dev/null 2>&1; then
@@ -197,7 +197,7 @@ test_upgrade() {
     [[ $(main_pid) != "$pid" ]] || die "upgraded, not restarted"
     on grep -q '^level = debug' /etc/criproxy/criproxyd.conf || die "the upgrade took the configuration"
     quietly ask
-    # Who turned it off wants it off after an upgrade, too.
+    # What an operator has disabled stays disabled after an upgrade.
     quietly on systemctl disable --now criproxyd
     apt install --reinstall /packages/criproxyd_"$later"_amd64.deb
     if on systemctl --quiet is-active criproxyd || on systemctl --quiet is-enabled criproxyd; then

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Who takes part in the chaos of test_chaos.c: clients, origin servers, and the
+ * The parties in the chaos of test_chaos.c: clients, origin servers, and the
  * configuration that they live under. Each function does one thing, by chance.
  */
 #ifndef CRIPROXY_REPLAY_CHAOS_H

@@ -55,7 +55,7 @@ void observe_x(struct fake_datagram *ret_registration);
 /** The client of observe_x() deregisters. */
 void leave_x(void);
 
-/** The origin server sends @p text (as fake_peer_reply() has it) to who registered. */
+/** The origin server sends @p text (as fake_peer_reply() has it) to the observer. */
 void notify(const struct fake_datagram *registration, const char *text);
 
 void acknowledge(struct fake_peer *peer, const struct fake_datagram *notification);

@@ -45,8 +45,8 @@ struct replay {
 /**
  * Start a proxy with @p settings: "SECTION.KEY=VALUE" strings up to a NULL, laid
  * over hop-limit = no, without cache and coalescing; NULL for none. Unless one of them is of
- * the section policy, everybody is served and all ports are open; unless one sets
- * policy.echo-..., everybody is believed.
+ * the section policy, all clients are served and all ports are open; unless one sets
+ * policy.echo-..., all addresses are believed.
  */
 void replay_start(struct replay *replay, const char *const *settings);
 

@@ -16,7 +16,7 @@ static struct fake_peer *group, *a;
 
 static void start(const char *setting)
 {
-    /* A group is no target for anybody without a rule that names it (MCAST-2). */
+    /* A group is no target for any client without a rule that names it (MCAST-2). */
     const char *settings[] = {"multicast.enabled=yes",
                               "access groups.clients=192.0.2.7/32",
                               "access groups.target=*://224.0.1.187",

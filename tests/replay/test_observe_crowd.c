@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Many who observe one resource, on good and bad networks: everybody sees the last state,
+ * Many observers of one resource, on good and bad networks: all see the last state,
  * no client sees the states go back, and nothing grows (issue 6; OBS-5, OBS-11, OBS-22).
  */
 #include "replay/observers.h"
@@ -268,7 +268,7 @@ static void test_1000_observers_of_one_resource_that_changes_ten_times_a_second(
     run(1000, false);
     expect_all_see_the_last_state();
     assert_int_equal(origin.registrations, 1);
-    /* 620 states, each of which reaches nearly everybody: a round trip is shorter than a tick. */
+    /* 620 states, each of which reaches nearly all: a round trip is shorter than a tick. */
     assert_true(total_seen() > 1000u * 600u);
     print_message("%" PRIu64 " notifications, %" PRIu64 " states superseded\n",
                   replay_metric(&replay, notifications_sent),
@@ -323,7 +323,7 @@ static void lossy(const char *const *settings, bool must_converge)
                   " late notifications upstream\n",
                   client_count, killed, lost, replay_metric(&replay, observers_lost),
                   replay_metric(&replay, notifications_late));
-    /* Who is killed is found out; no observer is behind unless it was given up. */
+    /* A killed client is found out; no observer is behind unless it was given up. */
     assert_true(replay_metric(&replay, observers_lost) >= killed);
     assert_true(!must_converge || lost <= replay_metric(&replay, observers_lost) - killed);
     /* The client's side: after Max-Age it registers again, and all is well. */
@@ -376,7 +376,7 @@ static void test_origin_server_is_restarted(void **state)
     stop();
 }
 
-/* It is dead for good: everybody is told. */
+/* It is dead for good: all observers are told. */
 static void test_origin_server_dies(void **state)
 {
     (void)state;

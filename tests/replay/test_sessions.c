@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Who a client on DTLS is, by the inside of the engine; the talk is in tests/scenario/sessions.scn.
- */
+/* A client's identity on DTLS, inside the engine; the talk is in tests/scenario/sessions.scn. */
 #include "replay/replay.h"
 #include "replay/words.h"
 
@@ -33,7 +32,7 @@ static int teardown(void **state)
 
 #define OLD "192.0.2.7:40001"
 
-/* SEC-19: who it is stays with an unsafe request whose session has gone. */
+/* SEC-19: the identity stays with an unsafe request whose session has gone. */
 static void test_identity_travels_with_the_request(void **state)
 {
     (void)state;

@@ -103,7 +103,7 @@ static void ask_for(const char *type, unsigned payload, uint64_t seconds, struct
     }
 }
 
-/* MSG-32: the average of all that is sent to who does not respond, CON or NON, long or short. */
+/* MSG-32: the average of all that is sent to a silent server, CON or NON, long or short. */
 static void check_rate(const char *const *settings, const char *type, unsigned payload,
                        unsigned rate, uint64_t seconds)
 {

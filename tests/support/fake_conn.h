@@ -24,7 +24,7 @@ struct fake_stream *fake_stream_connect_at(enum transport transport, const struc
 /** The Host field of its handshake was @p host, borrowed. */
 void fake_stream_set_host(struct fake_stream *stream, const char *host);
 
-/** The peer is who has the key of @p psk_identity: set before its CSM comes. */
+/** The peer is the owner of the key of @p psk_identity: set before its CSM comes. */
 void fake_stream_identify(struct fake_stream *stream, const char *psk_identity);
 
 /** Bytes arrive, in one piece. On WebSockets: one message. */

@@ -14,7 +14,7 @@ struct dtls_session *fake_dtls_open(const char *from);
 /** The same with the listener that was made as the one of @p number, from 0. */
 struct dtls_session *fake_dtls_open_at(unsigned number, const char *from);
 
-/** From now on the peer is who has the key of @p psk_identity; @p server_name may be NULL. */
+/** From now on the peer is the owner of the key of @p psk_identity; @p server_name may be NULL. */
 void fake_dtls_identify(struct dtls_session *session, const char *psk_identity,
                         const char *server_name);
 

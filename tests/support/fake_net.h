@@ -156,7 +156,7 @@ void fake_peer_send_bytes(struct fake_peer *peer, const struct address *to, cons
  */
 void fake_peer_reply(struct fake_peer *peer, const struct fake_datagram *request, const char *text);
 
-/** As a router would: an ICMP error for @p datagram, quoting its start, to who sent it. */
+/** As a router would: an ICMP error for @p datagram, quoting its start, to its sender. */
 void fake_peer_reject(struct fake_peer *peer, const struct fake_datagram *datagram, int error);
 
 /** Next datagram that has arrived; false if there is none. Lets no time pass. */

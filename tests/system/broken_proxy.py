@@ -175,7 +175,7 @@ class Proxy:
             self.request(client, message)
 
     def taken(self, address, mid):
-        """Who waits for an acknowledgement of that message."""
+        """The request that waits for an acknowledgement of that message."""
         for request in self.waiting.values():
             if request.address == address and request.sent[2:4] == struct.pack(">H", mid):
                 return request

@@ -362,7 +362,7 @@ class Origin:
         where[0].sendto(response, where[1])
 
     def send_to(self, index, data):
-        """Sends bytes to whom the request of that index came from."""
+        """Sends bytes to the sender of the request of that index."""
         sock, peer = self.peers[index]
         sock.sendto(data, peer)
 

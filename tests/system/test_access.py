@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Access control on real sockets: who is served, what they may reach, what the log says.
+"""Access control on real sockets: which clients are served, what they may reach, what the log says.
 
 All of 127.0.0.0/8 is this host's: other addresses of it stand for other clients and
 other servers, told apart by rules.
@@ -187,7 +187,7 @@ TLS_CLIENT = shutil.which("coap-client-openssl")
 
 @pytest.mark.skipif(not TLS_CLIENT, reason="no coap-client with TLS is installed")
 def test_rights_of_a_key(tmp_path, origin):
-    """Issue 7, ERR-13, SEC-13: what one identity may, another may not; 4.03 to who is known."""
+    """Issue 7, ERR-13, SEC-13: what one identity may, another may not; 4.03 to a known client."""
     keys = tmp_path / "keys"
     keys.write_text("alice:6131\nbob:6232\n")
     file = rules(tmp_path, "[policy]\ntargets = deny\n[access alice]\naction = allow\n"

@@ -99,7 +99,7 @@ def test_each_worker_can_have_a_socket(activate):
 @pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"),
                     reason="needs root, to give a socket more than others may ask for")
 def test_an_inherited_buffer_is_never_lowered(activate, monkeypatch):
-    """Sockets: who may not ask for more leaves what the manager gave, and says what there is."""
+    """Sockets: a process that may not ask for more leaves what the manager gave, and says what there is."""
     with open("/proc/sys/net/core/rmem_max", encoding="ascii") as file:
         most = int(file.read())
     large, asked, so_rcvbufforce = 2 * most, 4 * most, 33
@@ -141,7 +141,7 @@ def test_what_cannot_be_served_is_refused(name, kind, why):
 
 
 def test_sockets_of_another_process_are_left_alone(start_proxy, monkeypatch):
-    """Issue 8, systemd: $LISTEN_PID says whom they are for."""
+    """Issue 8, systemd: $LISTEN_PID says which process they are for."""
     monkeypatch.setenv("LISTEN_PID", str(os.getpid()))
     monkeypatch.setenv("LISTEN_FDS", "1")
     monkeypatch.setenv("LISTEN_FDNAMES", "coap")

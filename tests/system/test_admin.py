@@ -221,7 +221,7 @@ def test_junk_does_no_harm(module_proxy, place, junk):
 
 
 def test_a_slow_reader_holds_nobody_up(module_proxy, place):
-    """Issue 8, health: who does not read is not answered for ever; others are served."""
+    """Issue 8, health: a client that does not read is not answered for ever; others are served."""
     with connect(place) as sock:
         sock.settimeout(5)
         try:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The JSON interface of admin.listen (docs/ADMIN.md): the lists and the trace of criproxyctl over
-HTTP, whom it answers, and what it bears."""
+HTTP, which hosts it answers, and what it bears."""
 
 import json
 import os
@@ -100,7 +100,7 @@ def test_explain_and_arguments(start_proxy):
     assert status in (200, 400) and body.isascii() and "\x1b" not in body
 
 
-# ---- who is answered ----
+# ---- hosts that are answered ----
 
 def test_hosts(start_proxy):
     """Issue 19, admin.hosts: the page and the interface under addresses, localhost and the names of
@@ -292,7 +292,7 @@ def test_slow_readers_cost_nothing(start_proxy):
 
 def test_traces_are_few(start_proxy):
     """Issue 19, bounds: four traces at a time, however they are read; places come back when a client
-    goes. A list that nobody reads holds nothing."""
+    goes. A list that is not read holds nothing."""
     proxy = start_proxy(*HTTP, listen=("127.0.0.1",))
     place = http_place(proxy)
     with proxy.client() as client:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""criproxyctl and the control socket: what is asked, what is changed, and who may."""
+"""criproxyctl and the control socket: what is asked, what is changed, and which users may."""
 
 import contextlib
 import fcntl

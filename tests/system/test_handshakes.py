@@ -207,7 +207,7 @@ def test_nothing_in_common(proxy, scheme):
 
 
 def test_a_hello_without_its_end(proxy):
-    """SEC-13: who closes in the middle of a handshake is counted, and takes nothing along."""
+    """SEC-13: a client that closes in the middle of a handshake is counted, and takes nothing along."""
     before = counters(proxy)
     with socket.create_connection(("127.0.0.1", port_of(proxy, "coaps+tcp")), PATIENCE_S) as sock:
         sock.sendall(bytes.fromhex("16030100c8010000c40303") + bytes(20))
@@ -246,8 +246,8 @@ def is_sanitized(proxy):
 
 
 def test_a_flood_of_hellos_without_cookies(proxy):
-    """SEC-14: 20,000 from 200 ports are answered with cookies and take no memory, and who means
-    it gets in among them."""
+    """SEC-14: 20,000 from 200 ports are answered with cookies and take no memory, and a client that
+    means it gets in among them."""
     where = ("127.0.0.1", port_of(proxy, "coaps"))
     sockets = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(200)]
     answered, before = 0, None

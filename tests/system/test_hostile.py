@@ -181,7 +181,7 @@ def test_random_bytes_behind_a_good_header(client, chance):
 
 def end_of_authority(data, target, form):
     """Where the bytes end that say which host is asked: those before stay as they are,
-    so that no mutant is sent to anybody but the loopback."""
+    so that no mutant is sent to any host but the loopback."""
     if form == "cri":
         mark = cbor(target.port)
     elif form == "uri":
@@ -252,7 +252,7 @@ def test_every_truncation_of_a_cri(client):
 def test_every_changed_byte_of_a_cri(client, origin):
     """PXO-30: one byte changed in 255 ways at each place: an answer each time."""
     cri = Target("127.0.0.1", origin.port, ("x",)).cri
-    # Bytes of the address and port are left alone: they may name anybody.
+    # Bytes of the address and port are left alone: they may name any host.
     spared = set(range(2, 2 + 1 + 1 + 4 + 3))
     for at in set(range(len(cri))) - spared:
         for value in range(0, 256, 5):

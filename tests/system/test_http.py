@@ -446,7 +446,7 @@ def test_a_websocket_on_the_same_port(proxy):
 
 
 def test_a_token_over_tls(certificate, tmp_path):
-    """HC-15: who shows the token may, over https; who shows another or none may not."""
+    """HC-15: a client with the token may, over https; one with another or none may not."""
     tokens = tmp_path / "tokens"
     tokens.write_text("dash:%s\n" % hashlib.sha256(b"sesame").hexdigest())
     context = ssl.create_default_context()

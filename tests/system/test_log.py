@@ -85,7 +85,7 @@ def test_the_format_can_be_chosen():
 
 
 def test_what_is_refused_has_its_target():
-    """Issue 8, log: who reads of a refusal sees what was refused, in its line and its trace."""
+    """Issue 8, log: a refusal says what was refused, in its line and its trace."""
     running = Proxy("--trace", "--set", "access no.target=coap://*.forbidden.example",
                     "--set", "scheme http.transport=none", listen=("127.0.0.1",))
     with running.client() as client:

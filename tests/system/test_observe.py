@@ -105,7 +105,7 @@ def proxy(start_proxy):
 
 
 def test_clients_of_every_kind_share_one_registration(proxy, sensor):
-    """OBS-5, OBS-14, OBS-24: UDP in two forms, TCP, WebSocket; the last one who leaves cancels."""
+    """OBS-5, OBS-14, OBS-24: UDP in two forms, TCP, WebSocket; the last one that leaves cancels."""
     target = sensor.target()
     tcp_place, ws_place = place(proxy, "coap+tcp"), place(proxy, "coap+ws")
     with proxy.client() as first, proxy.client() as second, Stream(tcp_place) as tcp, \

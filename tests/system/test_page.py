@@ -100,7 +100,7 @@ def own_browser(tmp_path_factory):
 
 
 class Seen:
-    """The page of a proxy, as somebody in front of it sees it."""
+    """The page of a proxy, as an operator in front of it sees it."""
 
     def __init__(self, browser, proxy):
         self.browser, self.url = browser, "http://%s:%d/" % http_place(proxy)

@@ -14,7 +14,7 @@ FORM_OPTIONS = (PROXY_CRI, PROXY_URI, PROXY_SCHEME, PROXY_SCHEME_NUMBER)
 
 @pytest.fixture
 def three_origins():
-    """Where Proxy-Cri, Proxy-Uri and Uri-* point to, and who was asked."""
+    """Where Proxy-Cri, Proxy-Uri and Uri-* point to, and which was asked."""
     with Origin(name="cri") as cri, Origin(name="uri") as uri, Origin(name="options") as options:
         yield {"cri": cri, "uri": uri, "options": options}
 

@@ -117,7 +117,7 @@ def test_connections_of_a_removed_listener_are_released(start_proxy, tmp_path):
 
 
 def wait_until_refused(port):
-    """Each worker hears by itself that it accepts no more; who waits to be accepted is reset."""
+    """Each worker hears by itself that it accepts no more; a client that waits to be accepted is reset."""
     def is_refused():
         try:
             Stream(("127.0.0.1", port)).sock.close()

@@ -214,7 +214,7 @@ def test_notifications_through_a_parent(start_proxy):
 
 
 def test_two_proxies_in_a_loop(start_proxy, tmp_path):
-    """HOP-12, HOP-5, HOP-6: each is the other's parent; the client hears who goes round."""
+    """HOP-12, HOP-5, HOP-6: each is the other's parent; the client hears which proxies the loop has."""
     settings = ("--set", "proxy.ack-delay=0")
     file = tmp_path / "first.conf"
     file.write_text("[proxy]\nname = first\n")

@@ -210,7 +210,7 @@ def test_release_is_honoured(stream):
 
 
 def test_half_closed_connection(proxy, stream):
-    """TCP-18: who can say no more gets what was said already, and the end."""
+    """TCP-18: a client that can send no more gets what was sent already, and the end."""
     stream.send(frame(CSM) + frame(PING, b"p"))
     stream.sock.shutdown(socket.SHUT_WR)
     stream.expect(CSM)
@@ -304,7 +304,7 @@ def test_silent_connections_do_not_stay(small_proxy):
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_addresses_with_many_connections_do_not_shut_out_others(certificate, origin, scheme):
-    """TCP-28: two addresses have all there are, each as many as it may; who comes from a third
+    """TCP-28: two addresses have all there are, each as many as it may; a client of a third
     is served, and one of theirs is told to come back."""
     proxy = start(certificate, "--set", "proxy.workers=1", "--set", "stream.connections=8",
                   "--set", "stream.connections-per-address=4")

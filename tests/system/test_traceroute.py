@@ -66,7 +66,7 @@ def test_each_hop_has_a_line(chain, scheme, form):
 
 
 def test_json(chain):
-    """Command line: the names of all who put theirs into the 5.08."""
+    """Command line: the names of all proxies that put theirs into the 5.08."""
     with Origin(handler=lambda _: Message(code=code(4, 4))) as origin:
         done = traceroute("coap://127.0.0.1:%d/a" % origin.port, "--proxy",
                           uri_of(chain.address()), "--json", *PATIENT)

@@ -48,7 +48,7 @@ static const struct option long_options[] = {
     {NULL, 0, NULL, 0},
 };
 
-/* Who observes a device: the last one that has asked to. */
+/* The observer of a device: the last client that has asked to. */
 struct observer {
     uint32_t endpoint;
     uint8_t token_len; /* 0: no request */

@@ -9,7 +9,7 @@
 struct exchange {
     const char *label;
     struct actor *owner;
-    bool is_sent; /* by the owner, who waits for answers; else it got the request */
+    bool is_sent; /* by the owner, which waits for answers; else it got the request */
     bool is_acknowledged, is_answered;
     enum wire_type type;
     uint16_t mid;

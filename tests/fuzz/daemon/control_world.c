@@ -423,7 +423,7 @@ void control_world_http(const struct http_request *request, struct http_answer *
         world.stream->handler->on_drained(world.stream->context);
         fake_net_run(0);
         if (i == 0) {
-            control_world_go_on(); /* seen by those who trace */
+            control_world_go_on(); /* seen by traces */
         }
     }
     if (!ret_answer->is_streamed) {

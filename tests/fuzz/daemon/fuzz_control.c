@@ -2,8 +2,8 @@
 /*
  * What the administration takes: lines to the control socket, and paths over HTTP, both at the
  * main thread's own code (server/control*.c, server/commands.c, server/admin_*.c) with an engine
- * on the fake network that has something in each of its lists. The first line of an input says who
- * asks and how, in three letters:
+ * on the fake network that has something in each of its lists. The first line of an input says
+ * which client asks and how, in three letters:
  *
  *   o, l   the group operate, or look;  h: over HTTP, with lines for the path and its query, Host,
  *          Origin and Sec-Fetch-Site
@@ -113,7 +113,7 @@ static void try_lines(const char how[3], const uint8_t *data, size_t size)
         data += len;
         size -= len;
     }
-    control_world_go_on(); /* seen by those who trace */
+    control_world_go_on(); /* seen by traces */
     fake_stream_stop_reading(stream, false);
     take_answers(&answers, stream);
     assert(answers.len == 0); /* all lines are whole */

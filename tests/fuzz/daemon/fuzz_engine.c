@@ -3,12 +3,12 @@
  * A whole engine on the fake network, in virtual time, with clients and origin
  * servers that send anything. Input: chunks of
  *
- *   1 byte   who acts (low 3 bits) and how much time passes before (high 5 bits)
+ *   1 byte   which side acts (low 3 bits) and how much time passes before (high 5 bits)
  *   1 byte   length of what follows
  *   n bytes  what is sent, see act()
  *
  * Whatever comes: each datagram that leaves is a good CoAP message; answers bear
- * tokens that the client has used; when everybody falls silent every exchange
+ * tokens that the client has used; when all sides fall silent every exchange
  * ends, and every request has ended for a reason.
  */
 #include "support/fake_net.h"

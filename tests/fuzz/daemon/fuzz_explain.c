@@ -4,7 +4,7 @@
  * as a URI, a client as --client takes it, an address that the name leads to, a digit for the
  * form and the method, and then settings, each a letter, a digit and a pattern of targets:
  *
- *   a, d   a rule that allows or denies; the digit: whom
+ *   a, d   a rule that allows or denies; the digit: which clients
  *   r      a route; the digit: which way
  *   p      one of the section policy, or of others; the digit: which (no pattern)
  */

@@ -3,12 +3,12 @@
  * HTTP clients that send anything, in pieces of any size, through a whole engine on the fake
  * network: what lies between http-parser and us, and behind it. Input: chunks of
  *
- *   1 byte   who acts (low 3 bits) and how much time passes before (high 4 bits)
+ *   1 byte   which side acts (low 3 bits) and how much time passes before (high 4 bits)
  *   1 byte   length of what follows
  *   n bytes  what is sent, see act()
  *
  * Whatever comes: what goes on to the origin server is a good request; what comes back begins with
- * a status; when everybody falls silent every exchange ends, for one reason, and no body is held.
+ * a status; when all sides fall silent every exchange ends, for one reason, and no body is held.
  */
 #include "support/fake_conn.h"
 #include "support/fake_net.h"
@@ -238,7 +238,7 @@ static void stop(void)
         }
     }
     fake_net_run(1000000);
-    engine_drain(world.engine); /* observations that nobody has ended */
+    engine_drain(world.engine); /* observations that no client has ended */
     fake_net_run(1000000);
     assert(engine_in_flight(world.engine) == 0);
     for (unsigned reason = 0; reason < REASON_COUNT; reason++) {

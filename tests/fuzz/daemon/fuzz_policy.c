@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Patterns of targets and the search for the first rule that matches. The input is
- * lines: a target as a URI, the identity of who asks, an address that the host leads
- * to, and then rules, each a letter ('a' to 'd': allow or deny, for anybody or for that
+ * lines: a target as a URI, the identity of the client, an address that the host leads
+ * to, and then rules, each a letter ('a' to 'd': allow or deny, for all or for that
  * identity), a digit (methods) and a pattern. What the index finds is what going
  * through the rules finds; decisions hold what policy/access.h promises of them.
  */

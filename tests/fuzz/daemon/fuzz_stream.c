@@ -3,12 +3,12 @@
  * Clients on reliable transports (RFC 8323) that send anything, in pieces of any
  * size, through a whole engine on the fake network. Input: chunks of
  *
- *   1 byte   who acts (low 3 bits) and how much time passes before (high 4 bits)
+ *   1 byte   which side acts (low 3 bits) and how much time passes before (high 4 bits)
  *   1 byte   length of what follows
  *   n bytes  what is sent, see act()
  *
  * Whatever comes: what goes on to the origin server is a good request; when
- * everybody falls silent every exchange ends, for one reason.
+ * all sides fall silent every exchange ends, for one reason.
  */
 #include "support/fake_conn.h"
 #include "support/fake_net.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Who holds how much of a table, and which entry makes room when it is full. */
+/* How much of a table each source holds, and which entry makes room when it is full. */
 #include "support/test.h"
 
 #include "base/account.h"

@@ -14,7 +14,7 @@ static struct identity *identity_of(enum identity_kind kind, const char *bytes, 
     return identity;
 }
 
-/* Anybody writes names: what they are shown as ends no value of a log line and begins none. */
+/* Names come from peers: what they are shown as ends no value of a log line and begins none. */
 static void test_format(void **state)
 {
     static const struct {
@@ -88,7 +88,7 @@ static void test_unescape_gives_the_bytes_back(void **state)
     identity_release(identity);
 }
 
-/* What is shown may be cut, what is compared is not: nobody has the name of another. */
+/* What is shown may be cut, what is compared is not: no two identities have one name. */
 static void test_long_names_are_compared_whole(void **state)
 {
     char name[129], text[IDENTITY_TEXT_MAX];

@@ -291,7 +291,7 @@ static void test_pins(void **state)
     const uint8_t update[] = {0x41, 1};
     assert_true(cache_store_refresh(&store, entry, (struct bytes){update, 2}, 9, scratch, 64));
     assert_int_equal(entry->received_ms, 9);
-    assert_null(find(&store, 1)); /* for those alone who have pinned it */
+    assert_null(find(&store, 1)); /* only for holders of a pin */
     uint32_t count = cache_store_count(&store);
     cache_store_unpin(&store, entry);
     assert_int_equal(cache_store_count(&store), count);

@@ -155,7 +155,7 @@ static void test_full_of_busy_clients_takes_nobody(void **state)
         assert_null(find(&table, n));
     }
     assert_int_equal(table.evicted, 0);
-    assert_non_null(get(&table, 3, 1000)); /* who is known is served */
+    assert_non_null(get(&table, 3, 1000)); /* a known client is served */
     client_table_clear(&table);
 }
 

@@ -124,7 +124,7 @@ static void test_pause_stops_reading(void **state)
     close(client);
 }
 
-/* What was said before is still sent to one who has closed its direction only. */
+/* What was queued before is still sent to a peer that has closed its direction only. */
 static void test_half_closed_peer_gets_what_was_queued(void **state)
 {
     (void)state;
@@ -319,7 +319,7 @@ static void test_message_that_takes_too_long(void **state)
     assert_string_equal(owner.ends[0]->why, "message took too long");
     assert_string_equal(owner.ends[1]->why, "message took too long");
     assert_int_equal(conn_counters(owner.listener)->timeouts, 2);
-    int whole = client_connect(&owner); /* who is between two messages is only idle */
+    int whole = client_connect(&owner); /* a client between two messages is only idle */
     client_send(&owner, whole, "abcd", 4);
     owner_wait_received(&owner, 2, 4);
     owner_run_for(&owner, 200);
@@ -387,7 +387,7 @@ static void test_output_counts_against_idleness(void **state)
     close(client);
 }
 
-/* TCP-28: who says nothing at all may not stay as long as who is idle. */
+/* TCP-28: a client that sends nothing at all may not stay as long as an idle one. */
 static void test_first_message_has_a_deadline(void **state)
 {
     (void)state;

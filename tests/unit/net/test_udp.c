@@ -603,7 +603,7 @@ static void test_a_port_to_be_shared_is_of_one_listener(void **state)
     }
 }
 
-/* Of the shared port: what begins with 25 goes by its second byte, whoever sends it. */
+/* Of the shared port: what begins with 25 goes by its second byte, from any sender. */
 static void test_a_byte_says_which_socket_gets_it(void **state)
 {
     struct udp_options options = options_for("127.0.0.1:0");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Counters with labels: their bounds, who makes room, and what sums of several workers say. */
+/* Counters with labels: bounds, which label makes room, and what sums of several workers say. */
 #include "ops/metrics.h"
 
 #include "ops/origin_labels.h"

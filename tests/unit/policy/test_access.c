@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Decisions: who is served, what is allowed, and which rule it was. */
+/* Decisions: which clients are served, what is allowed, and which rule it was. */
 #include "support/test.h"
 
 #include "policy/access.h"
@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Who asks: an address, and what it has proved ("psk:alice", "cert:plant"). */
+/* The client: an address, and what it has proved ("psk:alice", "cert:plant"). */
 struct who {
     const char *address, *identity;
     uint32_t scheme;
@@ -289,7 +289,7 @@ static const struct target_row target_rows[] = {
      1, NULL, ALLOW, "r"},
     {"[policy]\ntargets = deny\n" RULE("action = allow\ntarget = coap://h\n"), LAN, "g", 5683, "x",
      1, NULL, REFUSE, "builtin:default"},
-    /* Clients: 4.01 to who is unknown, 4.03 to who is known (AMB-48) */
+    /* Clients: 4.01 without an identity, 4.03 with one (AMB-48) */
     {RULE("action = allow\nidentity = alice\ntarget = coap://h\n") "[policy]\ntargets = deny\n",
      ALICE, "h", 5683, "x", 1, NULL, ALLOW, "r"},
     {RULE("action = allow\nidentity = alice\ntarget = coap://h\n") "[policy]\ntargets = deny\n",
@@ -304,7 +304,7 @@ static const struct target_row target_rows[] = {
      REASON_client_unknown, "r"},
     {RULE("clients = 10.0.0.0/8\ntarget = coap://h\n"), ALICE, "h", 5683, "x", 1, NULL,
      REASON_client_refused, "r"},
-    /* Who is served by a rule alone gets what it allows */
+    /* A client that is served by a rule alone gets what it allows */
     {RULE("action = allow\nclients = 192.0.2.7\ntarget = coap://h\n"), GUEST, "h", 5683, "x", 1,
      NULL, ALLOW, "r"},
     {RULE("action = allow\nclients = 192.0.2.7\ntarget = coap://h\n"), GUEST, "g", 5683, "x", 1,
@@ -356,7 +356,7 @@ static void test_access_decides_by_the_first_match(void **state)
     }
 }
 
-/* SEC-18: a target on a secure transport, for who does not come over one. */
+/* SEC-18: a target on a secure transport, for clients that do not come over one. */
 static void test_access_secure_targets_want_secure_legs(void **state)
 {
     static const struct target_row rows[] = {
@@ -402,7 +402,7 @@ static void write_file(char path[32], const uint8_t *bytes, size_t len)
     assert_int_equal(close(fd), 0);
 }
 
-/* AIF-11, AIF-12, AIF-13: what a document grants, to whom, on which host. */
+/* AIF-11, AIF-12, AIF-13: what a document grants, to which clients, on which host. */
 static void test_access_aif_grants(void **state)
 {
     static const char notation[] = "[[[[\"s\", \"temp\"]], 1], [[[\"led\"], [\"x\"]], 4]]";

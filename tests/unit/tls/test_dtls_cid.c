@@ -197,7 +197,7 @@ static void test_a_record_without_its_id_is_not_opened(void **state)
     fake_net_run(0);
     assert_string_equal(server.last, "hello");
     plain = mover.records;
-    plain.peer_cid[2] ^= 1; /* nobody's */
+    plain.peer_cid[2] ^= 1; /* of no session */
     len = records_seal(crypto, &plain, CONTENT_APPLICATION_DATA, (const uint8_t *)"no", 2, record);
     fake_peer_send_bytes(mover.client.peer, &server_address, record, len);
     fake_net_run(0);

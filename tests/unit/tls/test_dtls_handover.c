@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Sessions that go on in another listener, as they do in the next process: nothing is sealed twice
- * with one nonce, whatever becomes of a hand-over, and nobody gets in who would not get in anew.
+ * with one nonce, whatever becomes of a hand-over, and only peers that would get in anew go on.
  */
 #include "tls_fixture.h"
 
@@ -247,7 +247,7 @@ static void test_nothing_is_sealed_after_the_hand_over(void **state)
     server_stop();
 }
 
-/* ---- who may go on ---- */
+/* ---- peers that may go on ---- */
 
 static void test_a_peer_goes_on_with_its_key_alone(void **state)
 {
@@ -408,7 +408,7 @@ static void random_step(struct client *client, const char *suite, uint64_t *rand
         pack_clear(&pack);
         dtls_thaw(server.listener);
         break;
-    case 2: /* a crash with a hand-over file that nobody takes, or without one */
+    case 2: /* a crash with a hand-over file that no process takes, or without one */
         dtls_hand_over(server.listener, NULL, &pack);
         pack_clear(&pack);
         server_replace(credentials_psk(), &plenty);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Who gets in, with which suite and as whom, and what the others are told. */
+/* Which clients get in, with which suite and identity, and what the others are told. */
 #include "tls_fixture.h"
 
 #include <inttypes.h>
@@ -645,7 +645,7 @@ static void test_handshake_survives_a_bad_network(void **state)
                                           .reorder_percent = 10};
     (void)state;
 
-    /* Always the same losses: with others a handshake may well take longer than anybody waits. */
+    /* Always the same losses: with others a handshake may well take longer than a client waits. */
     const uint64_t seed = getenv("TEST_SEED") == NULL ? 1 : test_seed();
     for (uint64_t i = 0; i < 20; i++) {
         struct client client;

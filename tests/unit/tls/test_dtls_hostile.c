@@ -417,7 +417,7 @@ static size_t fill_plainly(uint8_t *data, uint8_t number)
 }
 
 /*
- * One record in the clear of type tls12_cid, for us, who find an id in front of its length. OpenSSL
+ * One record in the clear of type tls12_cid, for us: an id stands in front of its length. OpenSSL
  * drops its header, which is of no version, and finds records behind it.
  */
 static size_t fill_hidden(uint8_t *data, uint8_t number)

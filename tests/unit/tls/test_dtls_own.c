@@ -380,7 +380,7 @@ static void test_a_repeated_flight_gets_no_more_time(void **state)
     server_stop();
 }
 
-/* A Finished that anybody could have sent, or a ChangeCipherSpec, brings no flight. */
+/* A Finished that any host could have sent, or a ChangeCipherSpec, brings no flight. */
 static void test_a_flight_is_repeated_for_its_client_only(void **state)
 {
     struct client client;
@@ -563,7 +563,7 @@ static void test_alerts(void **state)
     }
 }
 
-/* Who sent it is not known: alerts, Finished, data, ChangeCipherSpec. */
+/* Their sender is not known: alerts, Finished, data, ChangeCipherSpec. */
 static void test_records_in_the_clear_do_nothing(void **state)
 {
     static const char *const records[] = {

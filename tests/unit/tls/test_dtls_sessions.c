@@ -165,7 +165,7 @@ static void test_the_oldest_handshake_makes_room(void **state)
     server_stop();
 }
 
-/* Only who has got in can push out who is in. */
+/* Only a session that is established can displace another. */
 static void test_handshakes_do_not_evict_sessions(void **state)
 {
     struct client clients[3];

@@ -58,7 +58,7 @@ struct server {
     uint16_t needed_port; /* sessions of clients there are needed */
     size_t last_len;
     char last[2048];              /* NUL-terminated */
-    struct identity *identity;    /* of who sent last; held */
+    struct identity *identity;    /* of the last sender; held */
     struct dtls_session *session; /* the same */
     const char *why;              /* of the last close */
     bool is_mute;                 /* no echo */
@@ -119,7 +119,7 @@ struct client_wish {
     void (*on_context)(SSL_CTX *context, struct client *client); /* or NULL */
     const char *psk_identity, *psk_key;
     const char *certificate; /* name of certificate_make() */
-    const char *ca;          /* whom it trusts; NULL: everybody */
+    const char *ca;          /* the authority that it trusts; NULL: any */
     const char *server_name;
     struct fake_peer *peer; /* of a client before it, instead of address */
     int version;            /* DTLS1_VERSION and the like; 0: what OpenSSL has */

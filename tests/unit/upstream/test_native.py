@@ -255,7 +255,7 @@ needs_gnutls_serv = pytest.mark.skipif(not shutil.which("gnutls-serv"), reason="
 @needs_gnutls_serv
 @pytest.mark.parametrize("cipher", ["AES-128-CCM-8", "AES-128-GCM", "CHACHA20-POLY1305"])
 def test_gnutls_serv(start_asker, authority, cipher):
-    """SEC-5: it echoes what we send, which is a request that nobody serves here: a Reset goes back,
+    """SEC-5: it echoes what we send, which is a request that is not served here: a Reset goes back,
     and the server echoes that, too, and so both ways of a session are seen."""
     asker = start_asker("--ack-timeout", "60000")
     path, own = authority.make("serv-" + cipher, "IP:" + ADDRESS), \
@@ -485,7 +485,7 @@ def test_lost_requests_and_answers(asker, keyed):
 
 
 def garble(chance, data):
-    """The datagram, and before and after it what anybody on the path could send."""
+    """The datagram, and before and after it what an attacker on the path could send."""
     flipped = bytearray(data)
     flipped[chance.randrange(13, len(data))] ^= 1 << chance.randrange(8)
     elsewhere = bytearray(data)

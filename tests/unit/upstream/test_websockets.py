@@ -109,7 +109,7 @@ def answered(asker, peer, token):
     ("-", "127.0.0.1:%d"), ("origin.example", "origin.example:%d"),
     ("z\u00e4hler", "z%%C3%%A4hler:%d")])
 def test_the_upgrade(asker, host, wanted):
-    """TCP-22, SCH-5: what is asked for, of whom, and nothing else."""
+    """TCP-22, SCH-5: what is asked for, of which host, and nothing else."""
     with WebPeer() as peer:
         asker.tell("ask ws 127.0.0.1:%d %s 1 x" % (peer.port, host))
         fields = peer.read_upgrade()
