@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "ctl/capture.h"
 
+#include "ctl/output.h"
 #include "ctl/stop.h"
 #include "ctl/wire.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -310,18 +310,6 @@ static bool name_file(struct capture_file *file)
     return len >= 0 && (size_t)len < sizeof(file->name);
 }
 
-/* A file for its owner alone: what was encrypted stands in it. NULL with errno. */
-static FILE *create_private(const char *name)
-{
-    int fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    FILE *out = fd < 0 ? NULL : fdopen(fd, "wb");
-
-    if (out == NULL && fd >= 0) {
-        (void)close(fd);
-    }
-    return out;
-}
-
 static bool file_open(struct capture_file *file)
 {
     struct timespec real, monotonic;
@@ -330,7 +318,7 @@ static bool file_open(struct capture_file *file)
     if (!name_file(file)) {
         return complain(file);
     }
-    file->out = strcmp(file->name, "-") == 0 ? stdout : create_private(file->name);
+    file->out = output_open(file->name);
     if (file->out == NULL) {
         return complain(file);
     }
@@ -343,11 +331,8 @@ static bool file_open(struct capture_file *file)
 
 static bool file_close(struct capture_file *file)
 {
-    bool is_good = fflush(file->out) == 0;
+    bool is_good = output_close(file->out);
 
-    if (file->out != stdout) {
-        is_good = fclose(file->out) == 0 && is_good;
-    }
     file->out = NULL;
     return is_good ? true : complain(file);
 }
@@ -448,6 +433,14 @@ static bool take_messages(struct wire *wire, struct capture_file *file)
     return result == WIRE_STOPPED;
 }
 
+/* The first line says that the proxy captures: until then the file is left as it is. */
+static bool capture_begin(struct wire *wire, const struct capture_order *order,
+                          struct capture_file *file)
+{
+    return wire_ask(wire, "messages", order->filters, order->filter_count) &&
+           wire_read(wire) == WIRE_ITEM && file_open(file) && capture_take(file, &wire->object);
+}
+
 int capture_run(const char *socket, int argc, char **argv)
 {
     static struct wire wire;
@@ -467,9 +460,8 @@ int capture_run(const char *socket, int argc, char **argv)
                                  .kept = order.kept};
     wire.stop = &stop_asked;
     stop_on_signals(order.time_s);
-    bool is_begun = file_open(&file);
-    bool is_good = is_begun && wire_ask(&wire, "messages", order.filters, order.filter_count) &&
-                   take_messages(&wire, &file);
+    bool is_begun = capture_begin(&wire, &order, &file);
+    bool is_good = is_begun && take_messages(&wire, &file);
     if (file.out != NULL) {
         is_good = file_close(&file) && is_good;
     }

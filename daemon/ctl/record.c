@@ -6,17 +6,16 @@
 #include "coap/observe.h"
 #include "coap/option.h"
 #include "coap/words.h"
+#include "ctl/output.h"
 #include "ctl/stop.h"
 #include "ctl/wire.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #define RECORD_FAILED 1
 #define RECORD_USAGE 2
@@ -559,10 +558,7 @@ static bool record_open(struct record *record)
     char when[32];
     time_t now = time(NULL);
     struct tm utc;
-    int fd = strcmp(record->name, "-") == 0
-                 ? dup(STDOUT_FILENO)
-                 : open(record->name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    record->out = fd < 0 ? NULL : fdopen(fd, "w");
+    record->out = output_open(record->name);
     if (record->out == NULL || gmtime_r(&now, &utc) == NULL) {
         return record_complain(record);
     }
@@ -587,7 +583,7 @@ static bool record_close(struct record *record)
         body_end(&record->bodies[i]);
     }
     errno = 0;
-    return (fclose(record->out) == 0 || record_complain(record)) && is_good;
+    return (output_close(record->out) || record_complain(record)) && is_good;
 }
 
 /* Until a signal, or a limit. @return whether the end is a good one */
@@ -626,10 +622,11 @@ int record_run(const char *socket, int argc, char **argv)
     record.name = argv[first];
     wire.stop = &stop_asked;
     stop_on_signals(time_s);
-    bool is_good =
-        wire_ask(&wire, "answers", argv + first + 1, argc - first - 1) && record_open(&record);
+    /* The first line says that the proxy records: until then the file is left as it is. */
+    bool is_good = wire_ask(&wire, "answers", argv + first + 1, argc - first - 1) &&
+                   wire_read(&wire) == WIRE_ITEM && record_open(&record);
     if (is_good) {
-        is_good = take_answers(&wire, &record);
+        is_good = record_take_line(&record, &wire.object) && take_answers(&wire, &record);
         is_good = record_close(&record) && is_good;
         (void)fprintf(stderr,
                       "%" PRIu64 " requests, %" PRIu64 " answers of observations; left out %" PRIu64

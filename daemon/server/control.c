@@ -159,21 +159,26 @@ int control_descriptor(const struct server *server, uint64_t id)
 
 /* ---- the live trace ---- */
 
-/* What was left out since the client was last told; not while it is not reading. */
-static void tell_lost(struct control_client *client)
+/* What was left out since the client was last told. */
+static void send_lost(struct control_client *client)
 {
     char buffer[64];
     struct json_writer line;
 
-    if (client->lost == 0 || client->is_full) {
-        return;
-    }
     json_writer_init(&line, buffer, sizeof(buffer));
     json_begin(&line);
     json_uint(&line, "lost", client->lost);
     (void)json_end(&line);
     client->lost = 0;
     control_send(client, &line);
+}
+
+/* Not while the client is not reading. */
+static void tell_lost(struct control_client *client)
+{
+    if (client->lost > 0 && !client->is_full) {
+        send_lost(client);
+    }
 }
 
 static void put_known(struct json_writer *line, const char *key, const char *text)
@@ -342,6 +347,7 @@ void control_capture(struct control_client *client, const struct control_capture
         (void)worker_capture(server->workers[i], &capture);
     }
     client->way->listen(client);
+    send_lost(client); /* none yet: criproxyctl knows by it that no error comes */
 }
 
 static void stop_capturing(struct control_client *client)

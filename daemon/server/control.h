@@ -128,8 +128,8 @@ struct control_capture {
 };
 
 /**
- * Sends each message of clients and origin servers, until the client sends another line, or goes.
- * @p wanted is copied. Ends the answer with an error where too many captures run, or a filter is
+ * Sends each message of clients and origin servers, until the client sends another line, or goes;
+ * before the first one a line that none was lost, at once. @p wanted is copied. Ends the answer with an error where too many captures run, or a filter is
  * too long.
  */
 void control_capture(struct control_client *client, const struct control_capture *wanted);

@@ -225,9 +225,12 @@ def test_filters(start, path, tmp_path):
     for words, error in (("side=both", "expected clients or origins"),
                          ("client=x!", "expected an address"),
                          ("host=h", "expected client=ADDRESS")):
-        done = subprocess.run(command(path, str(tmp_path / "no"), words), capture_output=True,
+        kept = tmp_path / "kept"
+        kept.write_text("of yesterday")
+        done = subprocess.run(command(path, str(kept), words), capture_output=True,
                               stdin=subprocess.DEVNULL, text=True, timeout=PATIENCE_S, check=False)
         assert done.returncode == 1 and error in done.stderr
+        assert kept.read_text() == "of yesterday", "a refused capture leaves its file alone"
 
 
 def test_limits_and_ends(start, path, tmp_path):

@@ -169,12 +169,13 @@ def test_what_is_wrong(recorded, path, tmp_path):
     for arguments, status, words in (((), 2, "record takes a file"),
                                      (("f", "target=x", "y"), 2, "record takes a file"),
                                      (("--time", "0", "f"), 2, "--time: expected 1 to"),
-                                     ((str(tmp_path / "f"), "client=x"), 1, "expected target=TEXT"),
+                                     ((str(good), "client=x"), 1, "expected target=TEXT"),
                                      (("/nowhere/f",), 1, "/nowhere/f: No such file")):
         done = subprocess.run([program("criproxyctl"), "-s", path, "record", *arguments],
                               stdin=subprocess.DEVNULL, capture_output=True, text=True,
                               timeout=PATIENCE_S, check=False)
         assert done.returncode == status and words in done.stderr, done.stderr
+    assert good.read_text() == "> GET * ...\n< 2.05\n", "a refused one leaves its file alone"
     good.write_text("> GET *\n< 2.05\n\n> GRAB *\n")
     where = "%s:4: expected a method, got \"GRAB\"" % good
     assert where in run_criproxyd("--check-config", "--config", str(conf)).stderr
