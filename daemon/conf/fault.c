@@ -48,6 +48,13 @@ static bool take_code(struct config_fault *fault)
     return true;
 }
 
+static bool fault_has_effect(const struct config_fault *fault)
+{
+    return (fault->loss | fault->duplicate | fault->reorder | fault->corrupt | fault->truncate |
+            fault->silence | fault->close) > 0 ||
+           fault->delay > 0 || fault->code[0] != '\0';
+}
+
 static void check_fault(struct loader *loader, const struct named_draft *draft)
 {
     struct config_fault *fault = draft->row;
@@ -60,6 +67,11 @@ static void check_fault(struct loader *loader, const struct named_draft *draft)
     }
     if (fault->target.count == 0 && fault->client.count == 0) {
         fault_error(loader, draft, "target", "this or client is needed");
+    }
+    if (!fault_has_effect(fault)) {
+        fault_error(loader, draft, "loss",
+                    "this, duplicate, reorder, corrupt, truncate, delay, code, silence or close is "
+                    "needed: without, the fault does nothing");
     }
     if (fault->jitter > fault->delay) {
         fault_error(loader, draft, "jitter", "longer than delay");

@@ -146,7 +146,7 @@ def test_faults_towards_an_origin_server(lab, path):
 
 def test_no_fault_without_a_lab(start_proxy, path):
     """Control, faults: never unless lab.enabled = yes, which the log says."""
-    done = run_criproxyd("--check-config", "--set", "fault f.client=any")
+    done = run_criproxyd("--check-config", "--set", "fault f.client=any", "--set", "fault f.loss=0.1")
     assert done.returncode != 0 and "needs lab.enabled = yes" in done.stderr
     proxy = start_proxy("--set", "admin.socket=" + path, listen=("127.0.0.1",))
     assert "lab_enabled" not in proxy.text
@@ -156,13 +156,15 @@ def test_no_fault_without_a_lab(start_proxy, path):
 
 def test_the_log_says_loudly_that_it_is_a_lab(lab, path):
     """Control, faults: a warning at the start, and what is wrong with a fault in words."""
-    proxy = lab("--set", "fault f.client=any", "--set", "fault g.target=coap://h",
-                "--set", "fault g.close=0.1")
+    proxy = lab("--set", "fault f.client=any", "--set", "fault f.delay=1ms",
+                "--set", "fault g.target=coap://h", "--set", "fault g.close=0.1")
     assert re.search(r'^fault_without_effect level=warning fault=g why="close can do nothing: '
                      r'the targets of this fault are asked over UDP alone"$', proxy.text, re.M)
     assert re.search(r"^lab_enabled level=warning faults=2 key=lab.enabled$", proxy.text, re.M), proxy.text
-    for words, error in ((("f", "client=any"), "the configuration has a fault of that name"),
+    for words, error in ((("f", "client=any", "loss=0.1"), "the configuration has a fault of that name"),
                          (("h", "loss=0.5"), "this or client is needed"),
+                         (("h", "client=any", "jitter=0ms"), "loss: this, duplicate, reorder, corrupt, "
+                          "truncate, delay, code, silence or close is needed"),
                          (("h", "client=any", "loss=2"), "from 0 to 1"),
                          (("h", "client=any", "close=1"), "close can do nothing: no listener has connections"),
                          (("h", "target=http://h", "loss=1"), "loss can do nothing: no target"),

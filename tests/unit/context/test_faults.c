@@ -75,7 +75,7 @@ static void test_each_chance_is_met_within_three_sigma(void **state)
         {"fault f.loss=0.2", FAULT_lost, 0.2},
         {"fault f.loss=0.001", FAULT_lost, 0.001},
         {"fault f.loss=1", FAULT_lost, 1},
-        {"fault f.loss=0", FAULT_lost, 0},
+        {"fault f.delay=1ms", FAULT_lost, 0},
         {"fault f.duplicate=0.5", FAULT_duplicated, 0.5},
         {"fault f.reorder=0.05", FAULT_reordered, 0.05},
         {"fault f.corrupt=0.3", FAULT_corrupted, 0.3},
@@ -222,19 +222,30 @@ static void test_chances_that_are_none_are_refused(void **state)
     }
 }
 
-static void test_fault_needs_lab_and_a_side(void **state)
+static void test_fault_needs_lab_a_side_and_an_effect(void **state)
 {
-    static const char *const rows[][2] = {
-        {"lab.enabled=no", "fault f.client=any"},
-        {"lab.enabled=yes", "fault f.loss=0.5"},
+    static const struct {
+        const char *sets[4];
+        const char *error;
+    } rows[] = {
+        {{"lab.enabled=no", "fault f.client=any", "fault f.loss=0.5"}, "needs lab.enabled = yes"},
+        {{"lab.enabled=yes", "fault f.loss=0.5"}, "target: this or client is needed"},
+        {{"lab.enabled=yes", "fault f.client=any"}, "loss: this, duplicate, reorder,"},
+        {{"lab.enabled=yes", "fault f.client=any", "fault f.loss=0", "fault f.seed=1"},
+         "loss: this, duplicate, reorder,"},
     };
     (void)state;
-    for (size_t i = 0; i < 2; i++) {
-        const struct config_source source = {.sets = rows[i], .set_count = 2};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        size_t count = 2;
+        while (count < 4 && rows[i].sets[count] != NULL) {
+            count++;
+        }
+        const struct config_source source = {.sets = rows[i].sets, .set_count = count};
         struct config_errors errors;
         struct config *config = NULL;
         assert_int_equal(config_load(&source, &errors, &config), -EINVAL);
         assert_int_equal(errors.count, 1);
+        assert_non_null(strstr(errors.text[0], rows[i].error));
     }
 }
 
@@ -291,8 +302,8 @@ static void test_added_faults_come_behind_and_go(void **state)
 {
     struct context *context = lab("fault f.loss=0.5", "fault f.seed=1");
     const char *const sets[] = {"lab.enabled=yes", "fault g.client=any", "fault g.loss=1"};
-    const char *const same[] = {"lab.enabled=yes", "fault f.client=any"};
-    struct config *config = load(same, 2);
+    const char *const same[] = {"lab.enabled=yes", "fault f.client=any", "fault f.loss=1"};
+    struct config *config = load(same, 3);
     (void)state;
     assert_int_equal(faults_add(context, config), -EEXIST);
     config_free(config);
@@ -314,7 +325,7 @@ static void test_added_faults_come_behind_and_go(void **state)
 static void test_what_waits_for_a_cleared_fault_comes_and_nothing_stays(void **state)
 {
     struct context *context = lab("fault f.loss=0.5", "fault f.seed=1");
-    const char *const sets[] = {"lab.enabled=yes", "fault g.client=any"};
+    const char *const sets[] = {"lab.enabled=yes", "fault g.client=any", "fault g.loss=1"};
     struct config *old = (struct config *)(uintptr_t)context->config;
     unsigned count = 0;
     const struct fault_parcel parcel = {
@@ -325,7 +336,7 @@ static void test_what_waits_for_a_cleared_fault_comes_and_nothing_stays(void **s
     faults_configure(context);
     config_free(old);
     assert_int_equal(context->lab, 0);
-    assert_int_equal(faults_add(context, load(sets, 2)), 0);
+    assert_int_equal(faults_add(context, load(sets, 3)), 0);
     assert_int_equal(context->lab, LAB_FAULTS);
     assert_true(fault_carry(context, &plan, &parcel));
     assert_int_equal(faults_clear(context, "g"), 1);
@@ -363,7 +374,7 @@ int main(void)
         cmocka_unit_test(test_what_is_changed_lies_in_the_message),
         cmocka_unit_test(test_same_seed_gives_the_same_faults_and_each_way_its_own),
         cmocka_unit_test(test_chances_that_are_none_are_refused),
-        cmocka_unit_test(test_fault_needs_lab_and_a_side),
+        cmocka_unit_test(test_fault_needs_lab_a_side_and_an_effect),
         cmocka_unit_test(test_keys_without_effect_are_told),
         cmocka_unit_test(test_added_faults_come_behind_and_go),
         cmocka_unit_test(test_what_waits_for_a_cleared_fault_comes_and_nothing_stays),
