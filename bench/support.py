@@ -168,6 +168,23 @@ def find_installed(*names):
     return None
 
 
+def libcoap_proxy():
+    """libcoap's example proxy with DTLS, or None where it is not installed (Debian: libcoap3-bin)."""
+    return find_installed("coap-server-openssl")
+
+
+def libcoap_proxy_command(path, port, key):
+    """On that port of loopback, and with DTLS on the next one (free_pair()), for clients with the
+    pre-shared key; an empty proxy, so that every request goes straight on."""
+    return [path, "-A", "127.0.0.1", "-p", str(port), "-k", key, "-P", ",proxy.invalid", "-v", "2"]
+
+
+def add_before(parser):
+    """The option --before: args.before is the path of another criproxyd, or None."""
+    parser.add_argument("--before", metavar="PATH",
+                        help="a criproxyd of an older state, measured beside")
+
+
 def git_commit():
     run = subprocess.run(["git", "-C", str(ROOT), "rev-parse", "--short=12", "HEAD"],
                          capture_output=True, text=True, check=False)
