@@ -8,10 +8,11 @@
  * of origin/names keeps channels few.
  *
  *   resolver_ask() -> c-ares --------------------> on_answer -> on_result
- *                        |  no such name, and           ^
- *                        |  nsswitch.conf has more      |
- *                        +----> system_names -----------+
- *         ".local" -------------^
+ *                        |  no such name, and           ^ ^
+ *                        |  nsswitch.conf has more      | |
+ *                        +----> system_names -----------+ |
+ *         ".local" -------------^                         |
+ *         "localhost" ------------------------------------+
  *
  * c-ares says which sockets it wants watched (on_socket_state) and when it wants to be called
  * (ares_timeout()). Its callbacks only note: a channel is destroyed, and a result told, when
@@ -53,8 +54,8 @@ struct resolve_question {
     void *context;
     uint64_t source;
     bool may_ask_system;
-    ares_channel channel; /* or NULL: the question is with */
-    struct system_question *system;
+    ares_channel channel;           /* with c-ares; or NULL, */
+    struct system_question *system; /* with the system; or NULL: has_result */
     struct watched *watched;
     struct event *timer;
     bool has_result, is_short, is_closing;
@@ -222,7 +223,8 @@ static void on_system_result(void *context, const struct resolve_result *result)
     tell_result(question);
 }
 
-static bool has_last_label(const char *name, const char *label)
+/* Below "local", say; not that name itself. */
+static bool is_below(const char *name, const char *label)
 {
     size_t len = strlen(name), label_len = strlen(label);
 
@@ -283,8 +285,8 @@ static void on_question_timer(evutil_socket_t fd, short what, void *context)
     (void)fd;
     (void)what;
     loop_turn_begin(question->resolver->loop);
-    if (question->channel == NULL) {
-        return; /* with the system */
+    if (question->system != NULL) {
+        return;
     }
     if (!question->has_result) {
         ares_process_fd(question->channel, ARES_SOCKET_BAD, ARES_SOCKET_BAD);
@@ -341,6 +343,33 @@ static void on_socket_state(void *context, ares_socket_t fd, int readable, int w
 }
 
 /* ---- asking ---- */
+
+/*
+ * RFC 6761 section 6.3: "localhost" and names below it are loopback, whatever /etc/hosts and DNS
+ * have. So a host without such a line, as a bare container is, has these names, too.
+ */
+static bool is_localhost(const char *name)
+{
+    return strcasecmp(name, "localhost") == 0 || strcasecmp(name, "localhost.") == 0 ||
+           is_below(name, "localhost");
+}
+
+static int give_loopback(struct resolve_question *question)
+{
+    static const struct address loopback[] = {
+        {.family = ADDRESS_IPV4, .ip = {127, 0, 0, 1}},
+        {.family = ADDRESS_IPV6, .ip = {[15] = 1}},
+    };
+    const struct timeval at_once = {0};
+    struct resolve_result *result = &question->result;
+
+    *result = (struct resolve_result){.status = RESOLVE_OK,
+                                      .ttl_s = RESOLVE_TTL_UNKNOWN,
+                                      .address_count = sizeof loopback / sizeof loopback[0]};
+    memcpy(result->addresses, loopback, sizeof loopback);
+    question->has_result = true;
+    return event_add(question->timer, &at_once) == 0 ? 0 : -ENOMEM;
+}
 
 /* As ares_set_servers_ports_csv() wants them. @return 0 or -errno */
 static int set_servers(ares_channel channel, const struct resolve_query *query)
@@ -424,8 +453,10 @@ int resolver_ask(struct resolver *resolver, const struct resolve_query *query, r
     int err = -ENOMEM;
     if (question->timer != NULL) {
         /* RFC 6762 section 22.1: names under .local are not DNS's. */
-        bool is_local = question->may_ask_system && has_last_label(question->name, "local");
-        err = is_local ? ask_the_system(question) : ask_dns(question, query);
+        bool is_local = question->may_ask_system && is_below(question->name, "local");
+        err = is_localhost(question->name) ? give_loopback(question)
+              : is_local                   ? ask_the_system(question)
+                                           : ask_dns(question, query);
     }
     if (err != 0) {
         resolve_question_free(question);

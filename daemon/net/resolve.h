@@ -3,7 +3,8 @@
  * Host names to addresses, asynchronously, on one loop: c-ares asks the DNS servers, as many
  * questions at once as the caller likes (origin/names.h has the caps and the shares). Names
  * that only the system knows (mDNS, other sources of nsswitch.conf) go to a pool of threads,
- * net/system_names.h, which no other name ever waits for.
+ * net/system_names.h, which no other name ever waits for. "localhost" and names below it have the
+ * addresses of loopback, without a question (RFC 6761 section 6.3).
  * Only names that target_find() let through come here.
  */
 #ifndef CRIPROXY_RESOLVE_H

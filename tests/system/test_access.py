@@ -12,7 +12,6 @@ import subprocess
 
 import pytest
 
-from conftest import needs_localhost
 from coap_wire import GET, PATIENCE_S, PUT, Client, Message, Origin
 from processes import Proxy, program, run_criproxyd
 from stream_wire import Closed, Stream
@@ -88,7 +87,6 @@ def test_another_spelling_does_not_help(start_proxy, tmp_path, forbidden, spelli
     assert answer.code_text in ("5.05", "4.02")
 
 
-@needs_localhost
 def test_a_name_that_leads_into_a_denied_range(start_proxy, tmp_path):
     """Issue 7, SEC-21: checked by name, and again by each address."""
     text = "[access names]\naction = allow\ntarget = coap://localhost\n" \

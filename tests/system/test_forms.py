@@ -3,7 +3,7 @@
 
 import pytest
 
-from conftest import HOSTS, LOCALHOST, hosts_of, needs_ipv6, needs_localhost
+from conftest import HOSTS, LOOPBACK, hosts_of, needs_ipv6
 from coap_wire import (HOP_LIMIT, METHODS, NON, PROXY_CRI, PROXY_SCHEME, PROXY_SCHEME_NUMBER,
                        PROXY_URI, PUT, Message, Origin, code)
 from target import FORMS, Target
@@ -80,11 +80,10 @@ def test_consumed_options_stay_here(client, origin, form):
     assert not numbers & {PROXY_URI, PROXY_SCHEME, PROXY_CRI, PROXY_SCHEME_NUMBER}
 
 
-@needs_localhost
 @pytest.mark.parametrize("form", FORMS)
 def test_a_name_travels_as_uri_host(client, form):
     """C2O-6, TGT-8: lowercased, and without the port that the datagram goes to anyway."""
-    with Origin(LOCALHOST) as origin:
+    with Origin(LOOPBACK) as origin:
         name = "LocalHost" if form == "uri" else "localhost"
         target = Target(name, origin.port, ("x",))
         assert client.ask(target.options(form)).code_text == "2.05"

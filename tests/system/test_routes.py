@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from conftest import needs_libcoap, needs_localhost
+from conftest import needs_libcoap
 from coap_wire import (HOP_LIMIT, NON, PROXY_CRI, PROXY_SCHEME, PROXY_SCHEME_NUMBER,
                        PROXY_URI, URI_PATH, URI_QUERY, Message, Origin, code)
 from processes import CoapServer, Proxy
@@ -183,7 +183,6 @@ def test_parents_on_every_transport(start_proxy, secure_parent, scheme, route_fo
                 if option[0] != HOP_LIMIT] == target.at_origin
 
 
-@needs_localhost
 def test_trace_and_log_name_the_route(start_proxy):
     """TGT-17: which section decided, and where it led."""
     with Origin() as parent:

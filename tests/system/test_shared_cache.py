@@ -16,7 +16,6 @@ import pytest
 
 from admin_wire import http, http_place, parse_metrics, value_of
 from coap_wire import GET, PATIENCE_S, PUT, Message, Origin, code, uint
-from conftest import needs_localhost
 from ports import closed_port, free_port
 from processes import Proxy, run_criproxyd, wait_until
 from redis_server import PROGRAM, PROGRAMS, Redis, read_reply
@@ -570,8 +569,7 @@ def has_tls(people):
     pytest.skip("redis-server has no TLS")
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1",
-                                  pytest.param("localhost", marks=needs_localhost)])
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
 def test_tls_to_the_server(host, start, origin, people, has_tls):
     """Issue 20, item 1: rediss://, with the name or the address that its certificate has; a client's
     certificate, where the server wants one."""
@@ -620,7 +618,6 @@ def test_no_tls_at_the_other_end(redis, start, origin, people):
         assert get(proxy, at(origin)).payload == b"one"
 
 
-@needs_localhost
 def test_a_name_as_the_servers_address(start, origin):
     """Issue 20, item 1: resolved by the proxy's own resolver, again for each connection."""
     port = free_port()
