@@ -370,6 +370,7 @@ static void front_ask(struct http_front *front, const struct block *block)
     leg.outlives = !front->exchange->wants_events;
     leg.cache_wish = front->exchange->cache_wish;
     leg.asker.is_passed_on = front->exchange->is_passed_on;
+    leg.asker.is_http = true;
     next_token(front);
     uint8_t token[FRONT_TOKEN_LEN];
     memcpy(token, front->token, sizeof(token));

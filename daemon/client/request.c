@@ -310,10 +310,9 @@ static bool join_fetch(struct client_side *side, struct request *request, struct
     }
     request->fetch = fetch;
     request->joined_id = fetch->trail->id;
-    bool is_http = transport_is_http(transport_by_number(request->leg.asker.scheme));
     request->own = (struct own_question){
         .deadline_ms = context_now_ms(&side->context) +
-                       context_patience_ms(&side->context, is_http) +
+                       context_patience_ms(&side->context, request->leg.asker.is_http) +
                        (fetch->hop.is_device ? side->context.config->devices_wait : 0),
         .options = {kept, options.len},
         .block2 = recipe->additions.block2,

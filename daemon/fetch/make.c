@@ -530,7 +530,7 @@ static void keep_asker(struct fetch_side *side, struct fetch *fetch,
         (void)identity_acquire(fetch->own_asker.identity);
         fetch->asker = &fetch->own_asker;
     }
-    fetch->sending.is_for_http = transport_is_http(transport_by_number(recipe->asker->scheme));
+    fetch->sending.is_for_http = recipe->asker->is_http;
     fetch->sending.queued.turn = recipe->turn;
     fetch->trail = recipe->trail;
     if (recipe->trail == NULL) {
@@ -607,9 +607,10 @@ enum reason fetch_make(struct fetch_side *side, const struct fetch_recipe *recip
     fetch->sending.body = recipe->body;
     fetch->sending.deadline_ms = recipe->deadline_ms;
     if (recipe->deadline_ms == 0) {
-        fetch->sending.deadline_ms =
-            context_now_ms(&side->context) +
-            context_patience_ms(&side->context, fetch->sending.is_for_http);
+        const struct config *config = side->context.config;
+        fetch->sending.deadline_ms = context_now_ms(&side->context) +
+                                     (fetch->sending.is_for_http ? config->http_request_timeout
+                                                                 : config->proxy_request_timeout);
     }
     waiter->asker = fetch->asker;
     waiter->etags = fetch->ticket.etags;

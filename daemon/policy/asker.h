@@ -18,6 +18,7 @@ struct asker {
     uint32_t scheme;   /* number of the scheme it speaks: coap, coaps, coap+tcp, ... */
     uint8_t standing;  /* enum access_standing */
     bool is_passed_on; /* by a web server in front: the address is that server's */
+    bool is_http;      /* it speaks HTTP */
 };
 
 #endif
