@@ -18,6 +18,7 @@
 #include "context/faults.h"
 #include "policy/access.h"
 
+#include <errno.h>
 #include <string.h>
 
 /* A repeated request: the same answer again, or word that it is being worked on. */
@@ -685,6 +686,11 @@ static void datagram_on_error(void *context, struct udp_socket *socket,
     }
     if (client->device != NULL) {
         device_on_error(&side->origin, client->device, error, (struct bytes){quoted, quoted_len});
+    }
+    /* Of a cable that is out, or a route that is not there now: what is sent again may arrive. If
+     * the answer were given up, a repetition would be acknowledged and never answered. */
+    if (error == EHOSTUNREACH || error == ENETUNREACH) {
+        return;
     }
     uint16_t mid = (uint16_t)(quoted[2] << 8 | quoted[3]);
     uint64_t key = key_of_client(side, KEY_CLIENT_RESPONSE, client, mid);
