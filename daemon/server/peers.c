@@ -73,6 +73,7 @@ struct server_peers {
     struct peer_tls *tls;
     struct config_peer others[CONFIG_PEERS_MAX]; /* of the start, whatever a reload reads */
     size_t other_count;
+    uint64_t sessions_max; /* tls.sessions, of the start too: the thread has no snapshot */
     struct candidate candidates[CONFIG_PEERS_MAX]; /* while sessions are given */
     size_t candidate_count;
     int listen_fd, stop_fd; /* -1: none */
@@ -181,9 +182,10 @@ static struct peer_taken on_take(void *context, struct unpack *sessions)
 }
 
 /* Sessions that each worker has room for: an offer says how many of its own go there. */
-static uint32_t session_room(const struct server *server)
+static uint32_t session_room(const struct server_peers *peers)
 {
-    uint64_t most = server_config(server)->tls_sessions, room = most;
+    const struct server *server = peers->server;
+    uint64_t most = peers->sessions_max, room = most;
 
     for (unsigned i = 0; i < server->worker_count; i++) {
         uint64_t have = metric_get(&worker_metrics(server->workers[i])->sessions);
@@ -209,7 +211,7 @@ static enum peer_refusal on_begin(void *context, const struct peer_offer *offer,
         return PEER_REFUSAL_other_workers;
     }
     peers->from = offer->from;
-    *ret_room = session_room(peers->server);
+    *ret_room = session_room(peers);
     return atomic_compare_exchange_strong(&peers->state, &none, EXCHANGE_TAKING)
                ? PEER_REFUSAL_COUNT
                : PEER_REFUSAL_busy;
@@ -568,6 +570,7 @@ int server_peers_open(struct server *server)
     }
     peers->server = server;
     peers->listen_fd = peers->stop_fd = -1;
+    peers->sessions_max = config->tls_sessions;
     for (size_t i = 0; i < config->cluster.peer_count && i < CONFIG_PEERS_MAX; i++) {
         peers->others[peers->other_count++] = config->cluster.peers[i];
     }
