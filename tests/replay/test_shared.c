@@ -338,7 +338,6 @@ static void test_an_answer_to_a_change_waits_for_all_that_hear(void **state)
     stop();
 }
 
-/* One that waits, as a replica is slow, takes nothing from those after it. */
 static void test_answers_wait_around_one_that_waits_for_long(void **state)
 {
     struct fake_datagram datagram;
