@@ -138,7 +138,8 @@ static void go_over(struct dtls_listener *before, struct dtls_listener *after, u
     note(&steps[1], "write", &at_us);
     must(handover_file_take(fd, &taken, &in, &why), "not taken");
     note(&steps[2], "take", &at_us);
-    must(dtls_take_over(after, &in), "not taken over");
+    const struct dtls_taking how = {.shift_ms = 0};
+    must(dtls_take_over(after, &in, &how), "not taken over");
     note(&steps[3], "go on", &at_us);
     pack_clear(&taken);
     (void)close(fd);
