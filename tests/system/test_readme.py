@@ -86,12 +86,15 @@ EXPECTED = {
 IN_NAMESPACE = (SCALING,)
 
 # Where it is shown that a line that changes the machine works: a file of this tree and what
-# stands in it.
+# stands in it. Run as printed: those of scripts, and of the preset release. Run without sudo, in a
+# system that boots: systemctl, criproxyctl. Others are run there with other folders (the preset
+# package, cpack, apt-get install) or by a stand-in for docker compose.
 SHOWN = {
     "scripts/run": ("tests/packaging/debian", "scripts/run --once"),
     "scripts/run --once": ("tests/packaging/debian", "scripts/run --once"),
     "scripts/test": ("tests/packaging/debian", " scripts/test "),
-    "cmake --preset release && cmake --build build/release": ("scripts/run", "cmake --preset release"),
+    "cmake --preset release && cmake --build build/release":
+        ("tests/packaging/debian", "bash -ec \"$built\""),
     "cmake --preset package && cmake --build build/package": ("Dockerfile", "cmake --preset package"),
     "cpack --config build/package/CPackConfig.cmake -B build/packages":
         ("Dockerfile", "cpack --config build/package/CPackConfig.cmake -B /packages"),
