@@ -65,7 +65,7 @@ def outcome_of(case):
     return "yes" if skipped is None else "not here: " + skipped.get("message", "")
 
 
-def run_tests(build):
+def run_tests(build, files):
     environment = dict(
         os.environ, PYTHONPATH=str(ROOT / "tests/support"), UPSTREAM_ENGINE="native",
         PYTHONDONTWRITEBYTECODE="1", LD_LIBRARY_PATH=str(build / "lib"), **program(
@@ -74,7 +74,7 @@ def run_tests(build):
             ("CID_CLIENT", "tests/support/cid_client"), ("CID_SERVER", "tests/support/cid_server"),
             ("CRIPROXYD", "daemon/criproxyd"), ("CRIPROXYCTL", "daemon/ctl/criproxyctl")))
     results = {}
-    for file in FILES:
+    for file in files:
         path = ROOT / file
         with tempfile.NamedTemporaryFile(suffix=".xml") as report:
             subprocess.run(
@@ -120,16 +120,17 @@ def table(runs):
     return "\n".join(lines) + "\n"
 
 
-def main():
+def main(files, packages, table_of):
+    """The command line of this script, and of others like it."""
     if sys.argv[1] == "run":
         result = {"date": datetime.date.today().isoformat(),
                   "system": platform.freedesktop_os_release()["PRETTY_NAME"],
-                  "versions": {package: version_of(package) for package in PACKAGES},
-                  "results": run_tests(pathlib.Path(sys.argv[2]).resolve())}
+                  "versions": {package: version_of(package) for package in packages},
+                  "results": run_tests(pathlib.Path(sys.argv[2]).resolve(), files)}
         pathlib.Path(sys.argv[3]).write_text(json.dumps(result, indent=1))
     else:
-        print(table([json.loads(pathlib.Path(file).read_text()) for file in sys.argv[2:]]), end="")
+        print(table_of([json.loads(pathlib.Path(file).read_text()) for file in sys.argv[2:]]), end="")
 
 
 if __name__ == "__main__":
-    main()
+    main(FILES, PACKAGES, table)
