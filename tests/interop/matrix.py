@@ -27,6 +27,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, os.path.join(ROOT, "tests", "system"))
 
+import californium  # noqa: E402
 import peers  # noqa: E402
 from coap_wire import METHODS  # noqa: E402
 from peers import IDENTITY, KEY, NOTIFICATIONS, Answer, CannotSpeak, Missing  # noqa: E402
@@ -288,9 +289,23 @@ def oscore_lines(folder, only):
     return passed, failed, skipped
 
 
+def checker_result(folder, only):
+    """(what Californium's checker says or None, [(Californium, why it is not here)])"""
+    if only and only not in "Californium":
+        return None, []
+    try:
+        return californium.check(start_proxy, folder), []
+    except Missing as missing:
+        print("Californium is skipped: %s" % missing, flush=True)
+        return None, [("Californium", str(missing))]
+    except Exception as error:  # pylint: disable=broad-exception-caught; nothing passes then
+        print("Californium's checker: %s" % error, flush=True)
+        return {"direct": set(), "through": set(), "all": set()}, []
+
+
 # --- the table ----------------------------------------------------------------
 
-def document(rows, skipped, oscore):
+def document(rows, skipped, oscore, checked):
     version = subprocess.run([program("criproxyd"), "--version"], stdin=subprocess.DEVNULL,
                              capture_output=True, text=True, check=True).stdout.split("\n")[0]
     lines = ["# Interoperability", "",
@@ -325,6 +340,7 @@ def document(rows, skipped, oscore):
     lines += ["- %s: yes." % line for line in passed]
     lines += ["- %s: no." % line for line in failed]
     lines += ["- no peer has it here."] if not passed and not failed else []
+    lines += californium.lines(checked) if checked else []
     if skipped:
         lines += ["", "Not to be had where this was made:", ""]
         lines += ["- %s: %s." % item for item in skipped]
@@ -345,7 +361,7 @@ def peers_here(only, home):
     """Yields (name, peer or None, why not)."""
     makers = {"libcoap": peers.libcoap_notls, "libcoap with OpenSSL": peers.libcoap_openssl,
               "another libcoap": peers.libcoap_other, "aiocoap": peers.Aiocoap,
-              "node-coap": lambda: peers.NodeCoap(home), "Californium": peers.californium}
+              "node-coap": lambda: peers.NodeCoap(home)}
     for name, make in makers.items():
         if only and only not in name:
             continue
@@ -370,14 +386,19 @@ def main():
             rows += rows_of(peer, folder)
         passed, failed, without = oscore_lines(folder, options.only)
         skipped += without
+        oscore = passed, failed
+        checked, without = checker_result(folder, options.only)
+        skipped += without
     cells = [cell for row in rows for cell in row.cells.values() if cell != "-"]
     passed = cells.count("yes")
     print("%d of %d checks pass, %d rows, %d peers skipped" % (passed, len(cells), len(rows),
                                                               len(skipped)))
     if options.write:
         with open(os.path.join(ROOT, "docs", "INTEROP.md"), "w", encoding="utf-8") as file:
-            file.write(document(rows, skipped, (passed, failed)))
-    return 0 if rows and not failed and not any(row.surprises() for row in rows) else 1
+            file.write(document(rows, skipped, oscore, checked))
+    if failed or (checked and californium.has_surprises(checked)):
+        return 1
+    return 0 if (rows or checked) and not any(row.surprises() for row in rows) else 1
 
 
 if __name__ == "__main__":

@@ -82,14 +82,15 @@ class Child:
     """A process that ends with its standard input, or is ended."""
 
     def __init__(self, command, **more):
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        stderr=subprocess.DEVNULL, **more)
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                                        **{"stdout": subprocess.PIPE, **more})
 
     def stop(self):
         self.process.stdin.close()
         self.process.terminate()
         self.process.wait(PATIENCE_S)
-        self.process.stdout.close()
+        if self.process.stdout:
+            self.process.stdout.close()
 
 
 # --- libcoap ------------------------------------------------------------------
@@ -275,10 +276,3 @@ class NodeCoap:
     def start_origin(self, scheme):
         child = Child(self._command("serve", "127.0.0.1"), env=self.environment)
         return child, json.loads(child.process.stdout.readline())["port"]
-
-
-# --- Californium ----------------------------------------------------------------
-
-def californium():
-    raise Missing("Debian has no package of it, and its archives come from Maven Central only; the "
-                  "scripts do not drive its checker")
