@@ -9,11 +9,17 @@ import subprocess
 
 OFF, NOW, FROM_MAIN = range(3)
 
+# In place of the number of an allocation, as fail_alloc.c has them.
+NEW = 2 ** 64 - 1        # the first one of a call site that is not noted yet, which is noted
+NOTE_NEW = 2 ** 64 - 2   # none, but all call sites are noted
+
 
 class ShortMemory:
     """Says which allocation fails, to every program that is started with its environment."""
 
-    SIZE = 32
+    SITES_MAX = 1 << 16
+    HEAD = 40
+    SIZE = HEAD + 8 * SITES_MAX
 
     def __init__(self, folder):
         self.path = os.path.join(folder, "fail-alloc")
@@ -29,6 +35,21 @@ class ShortMemory:
         return dict(os.environ, LD_PRELOAD=os.environ["FAIL_ALLOC"], CRIPROXY_FAIL_ALLOC=self.path,
                     ASAN_OPTIONS=":".join(filter(None, options)))
 
+    def sites(self):
+        """The call sites that are noted: hash and where."""
+        words = memoryview(self._control)[self.HEAD:].cast("Q")
+        found = {site: at for at, site in enumerate(words) if site}
+        words.release()
+        return found
+
+    def forget(self, sites):
+        """They count as not noted. One beside them may do as well then, and fails once more."""
+        for site, at in self.sites().items():
+            if site in sites:
+                struct.pack_into("=Q", self._control, self.HEAD + 8 * at, 0)
+        at = self.HEAD - 8
+        struct.pack_into("=Q", self._control, at, 1 + struct.unpack_from("=Q", self._control, at)[0])
+
     def fail(self, number, start=NOW):
         """The allocation of that number, counted from 1, fails; 0: none, they are counted."""
         self._write(OFF, 0, number, 0)
@@ -41,10 +62,10 @@ class ShortMemory:
         return count, failed > 0
 
     def _read(self):
-        return struct.unpack("=4Q", self._control[:self.SIZE])
+        return struct.unpack("=4Q", self._control[:32])
 
     def _write(self, *fields):
-        self._control[:self.SIZE] = struct.pack("=4Q", *fields)
+        self._control[:32] = struct.pack("=4Q", *fields)
 
 
 def can_fail_allocations(program):
@@ -57,11 +78,25 @@ def can_fail_allocations(program):
     return " malloc" not in symbols
 
 
-def sample(chance, count, most):
-    """Up to @most of the numbers 1 to @count, in order; the first always."""
-    if count <= most:
-        return range(1, count + 1)
-    return [1, *sorted(chance.sample(range(2, count + 1), most - 1))]
+class Sites:
+    """The call sites of a phase that no phase before it had; @most of them fail, by chance, or all
+    of them and those that only come up when others have failed (@most is 0)."""
+
+    def __init__(self, memory, chance, most):
+        self.memory, self.chance, self.most = memory, chance, most
+        self.before = set(memory.sites())
+        self.failed = 0
+
+    def choose(self):
+        """Once the phase was played with NOTE_NEW."""
+        new = sorted(set(self.memory.sites()) - self.before)
+        chosen = self.chance.sample(new, min(self.most, len(new))) if self.most else new
+        self.memory.forget(set(chosen))
+        return len(new)
+
+    def has_more(self):
+        """Whether another play is worth it; after each that one failed in, with @failed raised."""
+        return not self.most or self.failed < self.most
 
 
 # ---- what a sanitizer says ----

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Memory that runs out: each allocation of the program fails once, in each phase of its life.
+"""Memory that runs out: each call site that allocates fails once, in each phase of the program's
+life. A call site is told by its innermost frames (fail_alloc.c); the 44,000 allocations of a reload
+come from some hundreds.
 
 What may come of it is a clean error, a refused connection, request or reload. What may not is
 an end of the program, a leak, a wrong access, or a worker that serves no more. A phase is
-played again and again with another allocation failing; where it has many, a sample of them
-(the seed is printed). CRIPROXY_TEST_LONG=500 takes up to 500 of each phase; all are not to be
-waited for, as a reload alone has some 44,000.
+played again and again with another call site failing: up to MOST that no phase before it had, by
+chance (the seed is printed). CRIPROXY_TEST_LONG=all takes all of them, until none is new.
 """
 
 import contextlib
@@ -23,12 +24,13 @@ import pytest
 from admin_wire import connect, http_place, read_all
 from coap_wire import CON, GET, PATIENCE_S, PUT, RST, Client, Message
 from processes import Proxy, program
-from short_memory import (FROM_MAIN, ShortMemory, assert_no_fault, can_fail_allocations,
-                          sample)
+from short_memory import (FROM_MAIN, NEW, NOTE_NEW, ShortMemory, Sites, assert_no_fault,
+                          can_fail_allocations)
 from stream_wire import Closed, Stream, WebSocket, client_context
 from target import Target
 
-MOST = int(os.environ.get("CRIPROXY_TEST_LONG", 18))
+LONG = os.environ.get("CRIPROXY_TEST_LONG", "6")
+MOST = 0 if LONG == "all" else int(LONG)
 
 SHORT_S = 5  # a client that is neither served nor closed by then may wait in vain
 TRIES = 6    # and does if it waits that long each time: a machine that is busy is so for a while
@@ -166,50 +168,13 @@ def memory(folder):
     return ShortMemory(str(folder))
 
 
-# ---- the start and the stop ----
-
-def run_once(memory, number, *arguments):
-    """Exit status, output and (allocations, whether one failed) of criproxyd, which is asked to
-    stop once it is ready, if it comes so far."""
-    memory.fail(number, FROM_MAIN)
-    with subprocess.Popen([program("criproxyd"), *arguments], stdin=subprocess.DEVNULL,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                          errors="replace", env=memory.environment(whole_stacks=False)) as process:
-        alarm = threading.Timer(PATIENCE_S, process.kill)
-        alarm.start()
-        output = ""
-        for line in process.stdout:
-            output += line
-            if " ready " in line:
-                process.terminate()
-        status = process.wait()
-        alarm.cancel()
-    return status, output, memory.end()
-
-
-@pytest.mark.parametrize("arguments, most", [(("--check-config",), 3 * MOST), ((), MOST)],
-                         ids=["check", "start"])
-def test_from_main_to_the_end(folder, memory, chance, arguments, most):
-    """Memory: reading the configuration, keys and certificates; starting, stopping."""
-    arguments = ("-c", str(folder / "proxy.conf"), *arguments)
-    status, output, (count, _) = run_once(memory, 0, *arguments)
-    assert status == 0, output
-    for number in sample(chance, count, most):
-        status, output, _ = run_once(memory, number, *arguments)
-        assert_no_fault(output)
-        # 0: without what failed; 1, 2: with a word about it. A leak ends with 1 as well.
-        assert status in (0, 1, 2), output
-        assert status == 0 or "LeakSanitizer" in output or \
-            re.search(r"^criproxyd: |level=error", output, re.M), output
-
-
 # ---- phases of a life ----
 
 class Life:
     """A running proxy whose allocations fail, and an origin server with every transport,
     which is a second proxy."""
 
-    def __init__(self, folder, memory, *settings):
+    def __init__(self, folder, memory, whole_stacks, *settings):
         self.folder, self.memory = folder, memory
         self.manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         with contextlib.suppress(FileNotFoundError):
@@ -219,7 +184,7 @@ class Life:
         self.origin = Proxy(*arguments, "--set", "admin.listen=", "--set", "admin.socket=",
                             listen=(), cache="as configured")
         self.proxy = Proxy(*arguments, *settings, listen=(), cache="as configured",
-                           environment=dict(memory.environment(),
+                           environment=dict(memory.environment(whole_stacks),
                                             NOTIFY_SOCKET=str(folder / "manager")))
         self.hear_ready()
         self.http = http_place(self.proxy)
@@ -452,31 +417,56 @@ class Lives:
         self.now = Life(*self.arguments)
 
 
+class OneOfLives:
+    """The one Lives that there is: phases that want the same have the same."""
+
+    def __init__(self):
+        self.wanted = self.lives = None
+
+    def get(self, *arguments):
+        if self.wanted != arguments or self.lives.now.proxy.process.poll() is not None:
+            self.stop()
+            self.lives, self.wanted = Lives(*arguments), arguments
+        return self.lives
+
+    def stop(self):
+        lives, self.lives, self.wanted = self.lives, None, None
+        if lives is not None:
+            lives.now.stop()
+
+
+@pytest.fixture(scope="module")
+def one_of_lives():
+    one = OneOfLives()
+    yield one
+    one.stop()
+
+
 @pytest.fixture
-def lives(folder, memory, phase):
-    running = Lives(folder, memory, *settings_of(phase))
-    yield running
-    running.now.stop()
+def lives(one_of_lives, folder, memory, phase):
+    # A reload allocates so often that whole stacks would take ten times as long.
+    return one_of_lives.get(folder, memory, phase != "reload", *settings_of(phase))
 
 
-def play_short_of(life, number, play, leave):
-    """The phase with that allocation failing; again where a peer waited, for a machine that is
-    busy keeps peers waiting, too."""
+def play_short_of(life, play, leave):
+    """The phase with a new call site failing, and whether there was one; the same one again where
+    a peer waited, for a machine that is busy keeps peers waiting, too."""
+    before = set(life.memory.sites())
+    has_failed = False
     for _ in range(TRIES):
-        life.memory.fail(number)
+        life.memory.fail(NEW)
         try:
             play(life)
         except SILENCE as silence:
             waited = silence
-            life.memory.end()
+            has_failed = life.memory.end()[1] or has_failed
             leave(life)
+            life.memory.forget(set(life.memory.sites()) - before)
             continue
         except REFUSALS:
             pass
-        life.memory.end()
-        return
-    raise AssertionError("allocation %d: a peer waits in vain\n%s"
-                         % (number, life.proxy.text)) from waited
+        return life.memory.end()[1] or has_failed
+    raise AssertionError("a peer waits in vain\n%s" % life.proxy.text) from waited
 
 
 def play_whole(life, play):
@@ -497,16 +487,61 @@ def test_phase(lives, memory, chance, phase):
     play, leave = play if isinstance(play, tuple) else (play, lambda life: None)
     play_whole(lives.now, play)
     leave(lives.now)
-    memory.fail(0)
+    sites = Sites(memory, chance, MOST * (4 if phase == "reload" else 1))
+    memory.fail(NOTE_NEW)
     play_whole(lives.now, play)
     count, _ = memory.end()
     leave(lives.now)
-    print("%s: %d allocations" % (phase, count))
+    print("%s: %d allocations, %d new call sites" % (phase, count, sites.choose()))
     assert (count == 0) == (phase == "udp")  # all of whose tables are there from the start
-    for number in sample(chance, count, MOST):
-        play_short_of(lives.now, number, play, leave)
+    while sites.has_more() and play_short_of(lives.now, play, leave):
+        sites.failed += 1
         lives.go_on()
         assert lives.now.proxy.process.poll() is None, lives.now.proxy.text
         ask_over_udp(lives.now, lives.now.target(), PATIENCE_S)
         leave(lives.now)
     play_whole(lives.now, play)  # and it is whole again
+
+
+# ---- the start and the stop ----
+
+def run_once(memory, number, *arguments):
+    """Exit status, output and (allocations, whether one failed) of criproxyd, which is asked to
+    stop once it is ready, if it comes so far."""
+    memory.fail(number, FROM_MAIN)
+    with subprocess.Popen([program("criproxyd"), *arguments], stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          errors="replace", env=memory.environment(whole_stacks=False)) as process:
+        alarm = threading.Timer(PATIENCE_S, process.kill)
+        alarm.start()
+        output = ""
+        for line in process.stdout:
+            output += line
+            if " ready " in line:
+                process.terminate()
+        status = process.wait()
+        alarm.cancel()
+    return status, output, memory.end()
+
+
+@pytest.mark.parametrize("arguments, most", [(("--check-config",), MOST // 2), ((), MOST // 2)],
+                         ids=["check", "start"])
+def test_from_main_to_the_end(one_of_lives, folder, memory, chance, arguments, most):
+    """Memory: reading the configuration, keys and certificates; starting, stopping. After the phases,
+    as a call site that a running proxy has fails there much faster."""
+    one_of_lives.stop()
+    arguments = ("-c", str(folder / "proxy.conf"), *arguments)
+    sites = Sites(memory, chance, most)
+    status, output, (count, _) = run_once(memory, NOTE_NEW, *arguments)
+    assert status == 0, output
+    print("%d allocations, %d new call sites" % (count, sites.choose()))
+    while sites.has_more():
+        status, output, (_, has_failed) = run_once(memory, NEW, *arguments)
+        if not has_failed:
+            break
+        sites.failed += 1
+        assert_no_fault(output)
+        # 0: without what failed; 1, 2: with a word about it. A leak ends with 1 as well.
+        assert status in (0, 1, 2), output
+        assert status == 0 or "LeakSanitizer" in output or \
+            re.search(r"^criproxyd: |level=error", output, re.M), output
