@@ -342,6 +342,8 @@ static void test_histograms_as_text(void **state)
     assert_true(metric_get(&sum->durations[TRANSPORT_UDP][0].sum_us) > 600000000);
     /* A label that has only what took longer than any bucket is there as well. */
     assert_non_null(strstr(text, "criproxyd_route_duration_seconds_count{route=\"(other)\"} 1\n"));
+    /* Requests without a route have their label from the start. */
+    assert_non_null(strstr(text, "criproxyd_route_duration_seconds_count{route=\"\"} 0\n"));
     free(text);
     free(sum);
 }
