@@ -12,6 +12,7 @@
 #include "support/fake_client.h"
 #include "support/fake_dtls.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -636,18 +637,23 @@ static void test_what_is_not_for_all_is_not_asked_for(void **state)
 
 static char secret_file[] = "/tmp/criproxy-secret-XXXXXX";
 
+#define PRIVATE_SETTINGS 6u
+
+static void set_private(const char *settings[PRIVATE_SETTINGS], const char *more, const char *most)
+{
+    static char secret_setting[64];
+    const char *const all[PRIVATE_SETTINGS] = {
+        "cache.max-bytes=1MiB", "cache.shared=redis://192.0.2.6:6379", secret_setting, more, most};
+    (void)snprintf(secret_setting, sizeof(secret_setting), "cluster.secret-file=%s", secret_file);
+    memcpy(settings, all, sizeof(all));
+}
+
 /* With a listener for DTLS, and what @p more says. */
 static void start_private(const char *more, const char *most)
 {
-    static char secret_setting[64];
-    const char *settings[] = {"cache.max-bytes=1MiB",
-                              "cache.shared=redis://192.0.2.6:6379",
-                              secret_setting,
-                              more,
-                              most,
-                              NULL};
+    const char *settings[PRIVATE_SETTINGS];
     struct dtls_options options = {.sessions_max = 10, .handshakes_max = 10};
-    (void)snprintf(secret_setting, sizeof(secret_setting), "cluster.secret-file=%s", secret_file);
+    set_private(settings, more, most);
     fake_shared_reset();
     next_mid = 0;
     replay_start(&replay, settings);
@@ -661,13 +667,18 @@ static void stop_private(void)
     fake_dtls_free();
 }
 
+#define SECRET_LEN 32u
+
+static bool write_secret(int fd, const char secret[SECRET_LEN + 1])
+{
+    bool is_good = fd >= 0 && pwrite(fd, secret, SECRET_LEN, 0) == (ssize_t)SECRET_LEN;
+    return fd >= 0 && close(fd) == 0 && is_good;
+}
+
 static int make_secret(void **state)
 {
-    static const char secret[] = "0123456789abcdef0123456789abcdef";
-    int fd = mkstemp(secret_file);
     (void)state;
-    bool is_good = fd >= 0 && write(fd, secret, sizeof(secret) - 1) == (ssize_t)sizeof(secret) - 1;
-    return is_good && close(fd) == 0 ? 0 : -1;
+    return write_secret(mkstemp(secret_file), "0123456789abcdef0123456789abcdef") ? 0 : -1;
 }
 
 static int remove_secret(void **state)
@@ -732,6 +743,30 @@ static void test_private_answers_are_for_their_client(void **state)
     stop_private();
 }
 
+/* Names and seals are made from the secret of the configuration that holds now. */
+static void test_a_reload_takes_another_secret(void **state)
+{
+    const char *settings[PRIVATE_SETTINGS];
+    (void)state;
+    start_private("cache.shared-private=yes", NULL);
+    struct dtls_session *alice = client_named("192.0.2.21:1", "alice");
+    ask_securely(alice);
+    fake_shared_answer();
+    serve_securely("31");
+    expect_securely(alice, "ff 31");
+    fake_shared_channel(true); /* the first level is empty again */
+    assert_true(write_secret(open(secret_file, O_WRONLY), "fedcba9876543210fedcba9876543210"));
+    set_private(settings, "cache.shared-private=yes", NULL);
+    replay_reload(&replay, settings);
+    struct dtls_session *again = client_named("192.0.2.23:1", "alice");
+    ask_securely(again);
+    fake_shared_answer();
+    serve_securely("32");
+    expect_securely(again, "ff 32");
+    assert_int_equal(replay_metric(&replay, cache_shared_hits), 0);
+    stop_private();
+}
+
 /* It has a number of this worker's: another one has the same number there. */
 static void test_a_client_without_a_name_shares_nothing(void **state)
 {
@@ -793,6 +828,7 @@ int main(void)
         cmocka_unit_test(test_a_damaged_entry_is_not_given),
         cmocka_unit_test(test_what_is_not_for_all_is_not_asked_for),
         cmocka_unit_test(test_private_answers_are_for_their_client),
+        cmocka_unit_test(test_a_reload_takes_another_secret),
         cmocka_unit_test(test_a_client_without_a_name_shares_nothing),
         cmocka_unit_test(test_secure_targets_stay_out_unless_sealed),
     };

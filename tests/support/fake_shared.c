@@ -337,14 +337,16 @@ void shared_store_confirm(struct shared_store *store, const uint8_t id[SHARED_ID
     fake.counts.confirms++;
 }
 
-/* ---- net/shared_seal.h: a version, and no more ---- */
+/* ---- net/shared_seal.h: a version; names depend on the secret that was derived from last ---- */
+
+static uint64_t hash_of_secret;
 
 static const char kind_letters[SHARED_KEYS] = {
     [SHARED_ENTRY] = 'e', [SHARED_PRIVATE_ENTRY] = 'p', [SHARED_CHANGE] = 'c'};
 
 bool shared_keys_derive(struct bytes secret, struct shared_keys *keys)
 {
-    (void)secret;
+    hash_of_secret = hash_bytes(secret.data, secret.len, 0);
     *keys = (struct shared_keys){.has_secret = false};
     return true;
 }
@@ -359,7 +361,7 @@ bool shared_name(const struct shared_keys *keys, struct bytes key,
 {
     (void)keys;
     for (unsigned i = 0; i < SHARED_NAME_LEN / 8; i++) {
-        uint64_t part = hash_bytes(key.data, key.len, i);
+        uint64_t part = hash_bytes(key.data, key.len, hash_of_secret + i);
         memcpy(ret_name + 8 * (size_t)i, &part, sizeof(part));
     }
     return true;
