@@ -195,7 +195,7 @@ static void access_add_field(struct line *line, const struct client_side *side,
 }
 
 /*
- * Writes the line of a request that has ended, if log.access selects it. @p record is borrowed for
+ * Writes the line of a request that has ended, which access_is_wanted(). @p record is borrowed for
  * the call; a line that cannot be written is counted as lost.
  */
 static void access_log(struct client_side *side, const struct access_record *record)
@@ -205,9 +205,6 @@ static void access_log(struct client_side *side, const struct access_record *rec
 
     const char *event = reason_row(record->reason)->name;
 
-    if (!access_is_wanted(side, record->reason)) {
-        return;
-    }
     /* A client could fill the log with requests that fail, so their lines are limited. */
     if (side->context.config->log_access == LOG_ACCESS_ERRORS && !log_take(event)) {
         return;
@@ -651,8 +648,10 @@ __attribute__((cold, noinline)) static void note_for_lab(struct client_side *sid
     }
 }
 
-void trace_ended(struct client_side *side, struct request *request, enum reason reason,
-                 uint8_t code)
+/* For the access log if it @p is_logged, and for a lab: most requests are for neither. */
+__attribute__((cold, noinline)) static void note_ended(struct client_side *side,
+                                                       struct request *request, enum reason reason,
+                                                       uint8_t code, bool is_logged)
 {
     /* Without a fetch it is being delivered: it has been logged before, with its target. */
     const struct fetch *fetch = request->fetch;
@@ -665,11 +664,20 @@ void trace_ended(struct client_side *side, struct request *request, enum reason 
         .method = fetch != NULL ? fetch->sending.datagram[1] : 0,
         .code = code,
     };
-    /* For the counters, when the request is over for the client, too. */
-    request->ended_code = code;
     if (side->context.lab != 0) {
         note_for_lab(side, &record, request->trail.id, fetch != NULL);
     }
+    if (is_logged) {
+        access_log(side, &record);
+    }
+}
+
+void trace_ended(struct client_side *side, struct request *request, enum reason reason,
+                 uint8_t code)
+{
+    const struct fetch *fetch = request->fetch;
+    /* For the counters, when the request is over for the client, too. */
+    request->ended_code = code;
     if (!reason_is_success(reason)) {
         note_refusal(side, &request->leg, reason, NULL);
     }
@@ -679,8 +687,9 @@ void trace_ended(struct client_side *side, struct request *request, enum reason 
         count_duration(side, &request->leg, false,
                        loop_clock_us(side->context.loop) - request->trail.started_us);
     }
-    if (side->context.config->log_access != LOG_ACCESS_OFF) {
-        access_log(side, &record);
+    bool is_logged = access_is_wanted(side, reason);
+    if (is_logged || side->context.lab != 0) {
+        note_ended(side, request, reason, code, is_logged);
     }
     if (side->context.trace && fetch != NULL) {
         trace_block(side, request, reason, code);
@@ -762,7 +771,7 @@ void trace_hit(struct client_side *side, const struct leg *leg, const struct tar
     if (side->context.lab != 0) {
         note_for_lab(side, &record, 0, true);
     }
-    if (side->context.config->log_access != LOG_ACCESS_OFF) {
+    if (access_is_wanted(side, record.reason)) {
         access_log(side, &record);
     }
     if (side->context.trace) {
@@ -786,7 +795,7 @@ void trace_answered(struct client_side *side, const struct leg *leg, const struc
     if (!reason_is_success(problem->reason)) {
         note_refusal(side, leg, problem->reason, problem->text);
     }
-    if (side->context.config->log_access != LOG_ACCESS_OFF) {
+    if (access_is_wanted(side, record.reason)) {
         access_log(side, &record);
     }
     if (side->context.trace) {
