@@ -95,7 +95,7 @@ enum message_error message_decode(const uint8_t *data, size_t len, struct messag
     if (data[0] >> 6 != 1) {
         return MESSAGE_VERSION;
     }
-    struct message message = {
+    *ret_message = (struct message){
         .type = (enum message_type)(data[0] >> 4 & 3),
         .code = data[1],
         .mid = (uint16_t)(data[2] << 8 | data[3]),
@@ -103,16 +103,15 @@ enum message_error message_decode(const uint8_t *data, size_t len, struct messag
     struct cursor in = {data + MESSAGE_HEADER_LEN, len - MESSAGE_HEADER_LEN};
     uint32_t token_len;
     bool good;
-    if (message.code == CODE_EMPTY) {
+    if (ret_message->code == CODE_EMPTY) {
         good = len == MESSAGE_HEADER_LEN && (data[0] & 15u) == 0; /* RFC 7252 section 4.1 */
     } else {
         good = take_extended(&in, data[0] & 15u, &token_len) && token_len <= in.left;
         if (good) {
-            message.token = (struct bytes){in.at, token_len};
-            good = message_decode_content(in.at + token_len, in.left - token_len, &message);
+            ret_message->token = (struct bytes){in.at, token_len};
+            good = message_decode_content(in.at + token_len, in.left - token_len, ret_message);
         }
     }
-    *ret_message = message;
     return good ? MESSAGE_OK : MESSAGE_FORMAT_ERROR;
 }
 
