@@ -38,7 +38,9 @@ void account_book_clear(struct account_book *book)
 struct address account_source(const struct address *remote, uint32_t ipv6_bits)
 {
     struct address source = {.family = remote->family};
-    if (address_is_ipv4_mapped(remote)) {
+    if (remote->family == ADDRESS_IPV4) {
+        memcpy(source.ip, remote->ip, 4);
+    } else if (address_is_ipv4_mapped(remote)) {
         source.family = ADDRESS_IPV4;
         memcpy(source.ip, remote->ip + 12, 4);
     } else if (remote->family == ADDRESS_IPV6) {
