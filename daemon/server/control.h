@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The administration of a running proxy: server/control_socket.c (the socket of criproxyctl) and
- * server/admin_api.c (HTTP) bring requests, server/commands.c says what each command does, and
+ * server/admin_api.c (HTTP) bring requests, server/commands*.c say what each command does, and
  * server/control.c makes the answers. Both get the same lines.
  *
  * On the socket a request is one JSON object on a line: {"command":"explain","argument1":"..."}.
@@ -129,8 +129,8 @@ struct control_capture {
 
 /**
  * Sends each message of clients and origin servers, until the client sends another line, or goes;
- * before the first one a line that none was lost, at once. @p wanted is copied. Ends the answer with an error where too many captures run, or a filter is
- * too long.
+ * before the first one a line that none was lost, at once. @p wanted is copied. Ends the answer
+ * with an error where too many captures run, or a filter is too long.
  */
 void control_capture(struct control_client *client, const struct control_capture *wanted);
 
@@ -138,6 +138,20 @@ void control_capture(struct control_client *client, const struct control_capture
 
 /** Sends the rows of fronts, and ends the answer; with an error where there is no memory. */
 void control_fronts(struct control_client *client);
+
+/* ---- server/commands_live.c ---- */
+
+/** The value of an argument "KEY=VALUE", in @p argument; NULL: it is no such one. */
+const char *control_value_of(const char *argument, const char *key);
+
+/** The command trace. Ends the answer where an argument is wrong. @p request is borrowed. */
+void run_trace(struct control_client *client, const struct control_request *request);
+
+/** The command messages, likewise. */
+void run_messages(struct control_client *client, const struct control_request *request);
+
+/** The command answers, likewise. */
+void run_answers(struct control_client *client, const struct control_request *request);
 
 /* ---- server/commands.c ---- */
 
