@@ -424,6 +424,22 @@ bool device_is_taken(struct origin_side *side, const struct config_device *row, 
 
 /* --- opening, closing -------------------------------------------------------- */
 
+/*
+ * The window that a device has, and keeps from session to session, is one of a transport: what
+ * waited for one with a connection, or was asked while there was none, is not to leave as that many
+ * datagrams at once.
+ */
+static void take_transport(struct origin_side *side, const struct device *device)
+{
+    struct address address = address_of(device);
+    struct origin *origin = origin_find(&side->origins, &address, TRANSPORT_NONE);
+    const struct scheme *scheme = config_scheme_by_number(
+        side->context.config, transport_row(device->line.transport)->number);
+    if (origin != NULL && scheme != NULL) {
+        origin_take_scheme(side, origin, scheme);
+    }
+}
+
 struct device *device_open(struct origin_side *side, const struct config_device *row,
                            const struct device_line *line)
 {
@@ -452,6 +468,7 @@ struct device *device_open(struct origin_side *side, const struct config_device 
     metric_add(&side->context.metrics.devices_opened, 1);
     metric_set(&side->context.metrics.devices, ++side->devices.open_count);
     report_line(side, device, "");
+    take_transport(side, device); /* before anything is sent */
     end_all_before(side, device);
     end_relays_before(side, device);
     resume(side, device);

@@ -97,18 +97,18 @@ static struct origin *make_slot(struct origin_side *side, struct sending *newcom
     return oldest;
 }
 
-/* An HTTP connection carries one request at a time: what has no connection waits in the queue. */
-static uint32_t window_max(const struct origin_side *side, const struct scheme *scheme)
+void origin_take_scheme(struct origin_side *side, struct origin *origin,
+                        const struct scheme *scheme)
 {
-    uint32_t most = side->context.config->http_connections_per_origin;
-    bool is_bound = transport_is_http(scheme->transport) && most < scheme->nstart_max;
-    return is_bound ? most : scheme->nstart_max;
-}
-
-/* NSTART is for datagrams: a connection has its transport's congestion control (RFC 8323). */
-static uint32_t first_window(const struct origin_side *side, const struct scheme *scheme)
-{
-    return transport_is_datagram(scheme->transport) ? scheme->nstart : window_max(side, scheme);
+    const struct config *config = side->context.config;
+    uint32_t outstanding = origin->window.outstanding;
+    if (origin->transport == scheme->transport) {
+        window_limit(&origin->window, window_most(config, scheme)); /* it may have been reloaded */
+        return;
+    }
+    window_init(&origin->window, window_first(config, scheme), window_most(config, scheme));
+    origin->window.outstanding = outstanding;
+    origin->transport = scheme->transport;
 }
 
 struct origin *origin_get(struct origin_side *side, const struct address *address,
@@ -127,13 +127,13 @@ struct origin *origin_get(struct origin_side *side, const struct address *addres
             .slot = (uint32_t)(origin - table->slots),
             .generation = origin->generation + 1,
         };
-        window_init(&origin->window, first_window(side, scheme), window_max(side, scheme));
+        window_init(&origin->window, window_first(side->context.config, scheme),
+                    window_most(side->context.config, scheme));
         hash_map_add(&table->map, &origin->node, address_hash(address, table->map.seed));
         metric_set(&side->context.metrics.origins, table->used);
         metric_set(&side->context.metrics.origins_evicted, table->evicted);
     } else {
-        window_limit(&origin->window, window_max(side, scheme)); /* it may have been reloaded */
-        origin->transport = scheme->transport;                   /* a device has another session */
+        origin_take_scheme(side, origin, scheme);
     }
     if (origin->lifetime_ms < scheme->exchange_lifetime) {
         origin->lifetime_ms = scheme->exchange_lifetime;

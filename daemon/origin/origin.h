@@ -153,6 +153,13 @@ struct origin *origin_get(struct origin_side *side, const struct address *addres
                           const struct scheme *scheme, struct sending *newcomer);
 
 /**
+ * It is reached by @p scheme from now on: a device whose session is on another transport begins
+ * with a window of that one. Cannot fail.
+ */
+void origin_take_scheme(struct origin_side *side, struct origin *origin,
+                        const struct scheme *scheme);
+
+/**
  * The origin server at @p address that is reached over @p transport; a device whatever that is.
  * Borrowed; NULL: none.
  */

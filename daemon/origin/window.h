@@ -39,6 +39,12 @@ struct window {
  */
 void window_init(struct window *window, uint32_t nstart, uint32_t nstart_max);
 
+/** What @p scheme, of @p config, has a window begin with: for window_init(). */
+uint32_t window_first(const struct config *config, const struct scheme *scheme);
+
+/** The largest that @p scheme, of @p config, allows: for window_init() and window_limit(). */
+uint32_t window_most(const struct config *config, const struct scheme *scheme);
+
 /** Take another maximum, after a reload; a larger window shrinks. Cannot fail. */
 void window_limit(struct window *window, uint32_t nstart_max);
 
