@@ -15,6 +15,7 @@
 #ifndef CRIPROXY_OSCORE_INTERNAL_H
 #define CRIPROXY_OSCORE_INTERNAL_H
 
+#include "base/list.h"
 #include "net/oscore.h"
 #include "net/oscore_state.h"
 #include "net/upstream_internal.h"
@@ -108,7 +109,7 @@ struct oscore_coap;
 
 /* A security context. All but the first part is the thread's. */
 struct upstream_oscore {
-    struct upstream_oscore *next;        /* in the registry, with its mutex */
+    struct list_node registered;         /* in the registry, with its mutex */
     uint32_t references;                 /* likewise */
     uint8_t digest[UPSTREAM_DIGEST_LEN]; /* of what makes the keys to send with */
     struct oscore_keys keys;
@@ -116,7 +117,7 @@ struct upstream_oscore {
     char *directory;
     struct oscore_call end; /* so that it needs no memory */
 
-    struct upstream_oscore *next_alive; /* in the thread's list */
+    struct list_node alive; /* in the thread's list */
     bool is_alive;
     struct oscore_state *state; /* NULL: not open */
     uint64_t number;            /* the next sender sequence number */

@@ -21,7 +21,7 @@
 
 /* Contexts, and whether the thread runs. The thread itself never takes the mutex. */
 static pthread_mutex_t registry_mutex = PTHREAD_MUTEX_INITIALIZER;
-static struct upstream_oscore *registry;
+static struct list registry;
 static bool is_running;
 
 static struct {
@@ -29,7 +29,7 @@ static struct {
     int epoll_fd, wake_fd;
     pthread_mutex_t mutex; /* for the calls */
     struct oscore_call *calls, **calls_end;
-    struct upstream_oscore *alive; /* the thread's: contexts that have had a call */
+    struct list alive; /* the thread's: contexts that have had a call */
 } thread = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 /* ---- the thread ---- */
@@ -52,18 +52,15 @@ static void note_alive(struct upstream_oscore *oscore)
 {
     if (!oscore->is_alive) {
         oscore->is_alive = true;
-        oscore->next_alive = thread.alive;
-        thread.alive = oscore;
+        list_add(&thread.alive, &oscore->alive);
     }
 }
 
-static void note_dead(const struct upstream_oscore *oscore)
+static void note_dead(struct upstream_oscore *oscore)
 {
-    for (struct upstream_oscore **at = &thread.alive; *at != NULL; at = &(*at)->next_alive) {
-        if (*at == oscore) {
-            *at = oscore->next_alive;
-            return;
-        }
+    if (oscore->is_alive) {
+        oscore->is_alive = false;
+        list_remove(&thread.alive, &oscore->alive);
     }
 }
 
@@ -107,9 +104,8 @@ static void *run_thread(void *context)
         if (!run_calls()) {
             return NULL;
         }
-        for (struct upstream_oscore *oscore = thread.alive; oscore != NULL;
-             oscore = oscore->next_alive) {
-            oscore_work(oscore);
+        for (struct list_node *at = thread.alive.first; at != NULL; at = at->next) {
+            oscore_work(HASH_ENTRY(at, struct upstream_oscore, alive));
         }
     } while (true);
 }
@@ -151,7 +147,7 @@ bool oscore_thread_start(void)
     if (!is_running) {
         thread.calls = NULL;
         thread.calls_end = &thread.calls;
-        thread.alive = NULL;
+        thread.alive = (struct list){NULL, NULL};
         thread.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
         thread.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         is_running = thread.epoll_fd >= 0 && thread.wake_fd >= 0 &&
@@ -219,12 +215,13 @@ static bool digest_of_sender(const struct oscore_keys *keys, uint8_t ret_digest[
 
 static struct upstream_oscore *find_context(const uint8_t digest[DIGEST_LEN])
 {
-    struct upstream_oscore *oscore = registry;
-
-    while (oscore != NULL && memcmp(oscore->digest, digest, DIGEST_LEN) != 0) {
-        oscore = oscore->next;
+    for (struct list_node *at = registry.first; at != NULL; at = at->next) {
+        struct upstream_oscore *oscore = HASH_ENTRY(at, struct upstream_oscore, registered);
+        if (memcmp(oscore->digest, digest, DIGEST_LEN) == 0) {
+            return oscore;
+        }
     }
-    return oscore;
+    return NULL;
 }
 
 /* With the same keys to send with: whether all else is the same, too. */
@@ -257,8 +254,7 @@ static struct upstream_oscore *make_oscore(const struct oscore_keys *keys, const
     oscore->directory = copy;
     oscore->relay_fd = oscore->wire_fd = -1;
     oscore->waiting_end = &oscore->waiting;
-    oscore->next = registry;
-    registry = oscore;
+    list_add(&registry, &oscore->registered);
     return oscore;
 }
 
@@ -296,16 +292,6 @@ struct upstream_oscore *upstream_oscore_acquire(struct upstream_oscore *oscore)
     return oscore;
 }
 
-static void unregister(const struct upstream_oscore *oscore)
-{
-    for (struct upstream_oscore **at = &registry; *at != NULL; at = &(*at)->next) {
-        if (*at == oscore) {
-            *at = oscore->next;
-            return;
-        }
-    }
-}
-
 void upstream_oscore_release(struct upstream_oscore *oscore)
 {
     if (oscore == NULL) {
@@ -313,14 +299,14 @@ void upstream_oscore_release(struct upstream_oscore *oscore)
     }
     (void)pthread_mutex_lock(&registry_mutex);
     if (--oscore->references == 0) {
-        unregister(oscore);
+        list_remove(&registry, &oscore->registered);
         if (is_running) {
             oscore->end = (struct oscore_call){.kind = OSCORE_END, .oscore = oscore};
             oscore_hand(&oscore->end);
         } else {
             oscore_context_free(oscore);
         }
-        if (is_running && registry == NULL) {
+        if (is_running && registry.first == NULL) {
             stop_thread();
         }
     }
