@@ -96,6 +96,14 @@ void recording_release(struct recording *recording);
  */
 size_t recording_key(const struct target *target, uint8_t *key);
 
+/**
+ * Where the requests for a target begin: a number of one, or RECORDING_NONE.
+ *
+ * @param key as of recording_key(); without data, that of requests for any target.
+ * @return borrowed from @p recording; writable while it is read.
+ */
+uint32_t *recording_bucket(const struct recording *recording, uint8_t method, struct bytes key);
+
 /* What is looked for; borrowed. */
 struct recording_question {
     uint8_t method;
