@@ -437,6 +437,7 @@ static void take_transport(struct origin_side *side, const struct device *device
         side->context.config, transport_row(device->line.transport)->number);
     if (origin != NULL && scheme != NULL) {
         origin_take_scheme(side, origin, scheme);
+        window_limit(&origin->window, window_most(side->context.config, scheme));
     }
 }
 

@@ -102,13 +102,11 @@ void origin_take_scheme(struct origin_side *side, struct origin *origin,
 {
     const struct config *config = side->context.config;
     uint32_t outstanding = origin->window.outstanding;
-    if (origin->transport == scheme->transport) {
-        window_limit(&origin->window, window_most(config, scheme)); /* it may have been reloaded */
-        return;
+    if (origin->transport != scheme->transport) {
+        window_init(&origin->window, window_first(config, scheme), window_most(config, scheme));
+        origin->window.outstanding = outstanding;
+        origin->transport = scheme->transport;
     }
-    window_init(&origin->window, window_first(config, scheme), window_most(config, scheme));
-    origin->window.outstanding = outstanding;
-    origin->transport = scheme->transport;
 }
 
 struct origin *origin_get(struct origin_side *side, const struct address *address,
@@ -132,8 +130,10 @@ struct origin *origin_get(struct origin_side *side, const struct address *addres
         hash_map_add(&table->map, &origin->node, address_hash(address, table->map.seed));
         metric_set(&side->context.metrics.origins, table->used);
         metric_set(&side->context.metrics.origins_evicted, table->evicted);
+    } else if (origin->transport != scheme->transport) {
+        origin_take_scheme(side, origin, scheme); /* a device has another session */
     } else {
-        origin_take_scheme(side, origin, scheme);
+        window_limit(&origin->window, window_most(side->context.config, scheme)); /* reloaded? */
     }
     if (origin->lifetime_ms < scheme->exchange_lifetime) {
         origin->lifetime_ms = scheme->exchange_lifetime;

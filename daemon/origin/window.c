@@ -1,23 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "origin/window.h"
 
-#include "coap/transport.h"
-
 #define ONE 256u
-
-/* An HTTP connection carries one request at a time: what has no connection waits in the queue. */
-uint32_t window_most(const struct config *config, const struct scheme *scheme)
-{
-    uint32_t most = config->http_connections_per_origin;
-    bool is_bound = transport_is_http(scheme->transport) && most < scheme->nstart_max;
-    return is_bound ? most : scheme->nstart_max;
-}
-
-/* NSTART is for datagrams: a connection has its transport's congestion control (RFC 8323). */
-uint32_t window_first(const struct config *config, const struct scheme *scheme)
-{
-    return transport_is_datagram(scheme->transport) ? scheme->nstart : window_most(config, scheme);
-}
 
 void window_init(struct window *window, uint32_t nstart, uint32_t nstart_max)
 {

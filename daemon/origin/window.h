@@ -17,6 +17,7 @@
 #ifndef CRIPROXY_WINDOW_H
 #define CRIPROXY_WINDOW_H
 
+#include "coap/transport.h"
 #include "conf/config.h"
 
 #include <stdbool.h>
@@ -39,11 +40,25 @@ struct window {
  */
 void window_init(struct window *window, uint32_t nstart, uint32_t nstart_max);
 
-/** What @p scheme, of @p config, has a window begin with: for window_init(). */
-uint32_t window_first(const struct config *config, const struct scheme *scheme);
+/*
+ * The largest window that @p scheme, of @p config, allows. An HTTP connection carries one request
+ * at a time: what has no connection waits in the queue.
+ */
+static inline uint32_t window_most(const struct config *config, const struct scheme *scheme)
+{
+    uint32_t most = config->http_connections_per_origin;
+    bool is_bound = transport_is_http(scheme->transport) && most < scheme->nstart_max;
+    return is_bound ? most : scheme->nstart_max;
+}
 
-/** The largest that @p scheme, of @p config, allows: for window_init() and window_limit(). */
-uint32_t window_most(const struct config *config, const struct scheme *scheme);
+/*
+ * What it begins with. NSTART is for datagrams: a connection has its transport's congestion control
+ * (RFC 8323).
+ */
+static inline uint32_t window_first(const struct config *config, const struct scheme *scheme)
+{
+    return transport_is_datagram(scheme->transport) ? scheme->nstart : window_most(config, scheme);
+}
 
 /** Take another maximum, after a reload; a larger window shrinks. Cannot fail. */
 void window_limit(struct window *window, uint32_t nstart_max);
