@@ -278,8 +278,9 @@ static void take_device_zone(struct loader *loader)
         return;
     }
     size_t len = name.len - (name.text[name.len - 1] == '.');
-    config->devices_zone = arena_text(config->arena, (const char *)name.text, len);
-    loader->no_memory = loader->no_memory || config->devices_zone == NULL;
+    const char *zone = arena_text(config->arena, (const char *)name.text, len);
+    loader->no_memory = loader->no_memory || zone == NULL;
+    config->devices_zone = zone != NULL ? zone : text; /* others look at it before the end */
 }
 
 void loader_check_devices(struct loader *loader)
