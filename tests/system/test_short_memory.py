@@ -544,4 +544,4 @@ def test_from_main_to_the_end(one_of_lives, folder, memory, chance, arguments, m
         # 0: without what failed; 1, 2: with a word about it. A leak ends with 1 as well.
         assert status in (0, 1, 2), output
         assert status == 0 or "LeakSanitizer" in output or \
-            re.search(r"^criproxyd: |level=error", output, re.M), output
+            re.search(r"^criproxyd: |level=error|^\S+:\d+: \[", output, re.M), output
