@@ -49,7 +49,7 @@ bool directory_take(struct client_side *side, struct leg *leg,
                     const struct directory_request *request,
                     struct directory_question *ret_question, struct problem *ret_problem);
 
-/** coap://NAME.ZONE/ of the device with the section @p name, which is no path's. */
+/** coap://NAME.ZONE/ of the device with the section @p name, which is copied. Cannot fail. */
 struct target directory_target(const struct client_side *side, const char *name);
 
 /** The answer to a registration that has succeeded; static. */

@@ -91,7 +91,7 @@ void listen_stop_accepting(struct client_side *side);
 void listen_hold(struct client_side *side, bool is_held);
 
 /** Appends the DTLS sessions of all listeners, which are frozen from now on, or those of @p gift
- * (net/dtls.h). */
+ * (net/dtls.h); @p out has_failed without memory. */
 void listen_hand_over(struct client_side *side, const struct dtls_gift *gift, struct pack *out);
 
 /** The hand-over has failed, and what was appended is destroyed: sessions go on here. */

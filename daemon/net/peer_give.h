@@ -99,6 +99,7 @@ enum peer_refusal peer_offer(const struct peer_channel *channel, const struct pe
  * Gives sessions to the taker that has been asked.
  *
  * @param ret_taken what the taker says, where they were given
+ * @return PEER_GIFT_KEPT on failure before HAVE, PEER_GIFT_UNSURE after it
  */
 enum peer_gift peer_give(const struct peer_channel *channel, const struct peer_giver *giver,
                          struct peer_taken *ret_taken);

@@ -19,6 +19,7 @@ struct peer_shares {
 /** All zero. @return false without memory; free with peer_shares_clear() in any case */
 bool peer_shares_init(struct peer_shares *shares, unsigned worker_count);
 
+/** Frees what peer_shares_init() took. Cannot fail. */
 void peer_shares_clear(struct peer_shares *shares);
 
 /** How many sessions no replica has been chosen for. Cannot fail. */
@@ -26,7 +27,8 @@ uint64_t peer_shares_left(const struct peer_shares *shares);
 
 /**
  * Chooses shares for one of @p replicas that may still be chosen for: as many sessions as make the
- * same for each of them, or one share if that is more, and none that it has no room for.
+ * same for each of them, or one share if that is more, and none that it has no room for. Cannot
+ * fail.
  *
  * @param to its number
  * @param room sessions, in each of its workers

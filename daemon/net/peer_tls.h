@@ -40,6 +40,7 @@ struct peer_tls_link *peer_tls_connect(const struct peer_tls *tls, const struct 
  *
  * @param stop_fd when it can be read, waiting ends; -1: never
  * @param within_ms for the handshake, in which the other end is not known yet, and all after it
+ * @return NULL on failure; free with peer_tls_close()
  */
 struct peer_tls_link *peer_tls_accept(const struct peer_tls *tls, int fd, int stop_fd,
                                       uint32_t within_ms);

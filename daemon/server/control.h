@@ -141,7 +141,7 @@ void control_fronts(struct control_client *client);
 
 /* ---- server/commands_live.c ---- */
 
-/** The value of an argument "KEY=VALUE", in @p argument; NULL: it is no such one. */
+/** The value of an argument "KEY=VALUE", borrowed from @p argument; NULL if it has another key. */
 const char *control_value_of(const char *argument, const char *key);
 
 /** The command trace. Ends the answer where an argument is wrong. @p request is borrowed. */

@@ -32,7 +32,8 @@ void handover_pack_places(const struct server *server, int reply_fd, bool has_so
                           struct pack *out);
 
 /** Appends the sessions of all workers, which are parked or were joined: they are frozen.
- * @param gift which; NULL: all */
+ * @param gift which; NULL: all
+ * @param out has_failed without memory */
 void handover_pack_sessions(struct server *server, const struct dtls_gift *gift, struct pack *out);
 
 /**
