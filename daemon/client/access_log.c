@@ -32,12 +32,6 @@ __attribute__((format(printf, 2, 3))) static void add(struct line *line, const c
     line->len += len > 0 && (size_t)len < left ? (size_t)len : left - 1;
 }
 
-bool request_was_sent(const struct request *request)
-{
-    const struct fetch *fetch = request->fetch;
-    return fetch != NULL && fetch->asker == &request->leg.asker && fetch->candidate_count > 0;
-}
-
 const char *cache_answer_name(enum cache_answer answer)
 {
     switch (answer) {

@@ -29,9 +29,6 @@ struct access_record {
 /** As "hit"; static. Cannot fail. */
 const char *cache_answer_name(enum cache_answer answer);
 
-/** Whether an origin server was chosen for its own fetch: not for one that it has joined. */
-bool request_was_sent(const struct request *request);
-
 /**
  * Writes the line of a request that has ended, which log.access wants. A line that cannot be
  * written is counted as lost.

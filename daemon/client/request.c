@@ -279,6 +279,12 @@ struct own_location {
 
 /* --- its fetch ------------------------------------------------------------ */
 
+bool request_was_sent(const struct request *request)
+{
+    const struct fetch *fetch = request->fetch;
+    return fetch != NULL && fetch->asker == &request->leg.asker && fetch->candidate_count > 0;
+}
+
 struct request *request_of_fetch(const struct fetch *fetch)
 {
     const struct waiter *waiter = fetch_first_waiter(fetch);

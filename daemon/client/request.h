@@ -138,6 +138,9 @@ void request_deliver(struct request_table *table, struct request *request);
 bool request_join(struct client_side *side, struct request *request,
                   const struct fetch_recipe *recipe);
 
+/** Whether an origin server was chosen for its own fetch: not for one that it has joined. */
+bool request_was_sent(const struct request *request);
+
 /** The request that waits for @p fetch, the first of several; NULL: a part of the proxy does. */
 struct request *request_of_fetch(const struct fetch *fetch);
 
