@@ -165,14 +165,17 @@ def test_a_device_keeps_its_session_where_all_are_taken(start_with, control):
 
 
 def test_another_session_takes_the_place(proxy, control):
-    """DEV-8: the first session ends, requests go over the second."""
+    """DEV-8: the first session ends, requests go over the second. DEV-22: the log tells of both."""
+    told = r" device=boiler client=127\.0\.0\.1:\d+ identity=psk:b-17 scheme=coaps"
     first = Device(proxy)
     wait_until_open(control)
+    proxy.wait_for_line("^device_opened" + told + "$")
     second = Device(proxy)
     second.say("7")
     with proxy.client() as client:
         wait_until(lambda: ask(client).payload == b"7")
     first.wait_for("closed")
+    proxy.wait_for_line("^device_closed" + told + ' reason="the device has opened another session"$')
     first.close()
     second.close()
 
