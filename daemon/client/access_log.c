@@ -54,7 +54,8 @@ const char *cache_answer_name(enum cache_answer answer)
 }
 
 /* The fields of a request with a known target. */
-static void add_way(struct line *line, const struct access_record *record, enum access_field field)
+static void add_way(struct line *line, const struct origin_side *below,
+                    const struct access_record *record, enum access_field field)
 {
     const struct fetch *fetch = record->request != NULL ? record->request->fetch : NULL;
     char target[TARGET_TEXT_MAX], address[ADDRESS_TEXT_MAX];
@@ -70,7 +71,7 @@ static void add_way(struct line *line, const struct access_record *record, enum 
     } else if (field == ACCESS_route && fetch != NULL && fetch->hop.route.len > 0) {
         add(line, "route=%.*s", (int)fetch->hop.route.len, (const char *)fetch->hop.route.data);
     } else if (field == ACCESS_origin && was_sent) {
-        add(line, "origin=%s", address_format(&fetch->candidates[fetch->candidate], address));
+        add(line, "origin=%s", device_format(below, &fetch->candidates[fetch->candidate], address));
     } else if (field == ACCESS_sent && was_sent) {
         add(line, "sent=%u", fetch->sending.again.count + 1u);
     }
@@ -124,7 +125,7 @@ static void access_add_field(struct line *line, const struct client_side *side,
     case ACCESS_sent:
     case ACCESS_cache:
         if (record->target != NULL) {
-            add_way(line, record, field);
+            add_way(line, &side->origin, record, field);
         }
         break;
     case ACCESS_client:

@@ -331,12 +331,11 @@ static void trace_block(struct client_side *side, const struct request *request,
         log_block_line(&block, "  cache      %s", view.cache);
     }
     if (request_was_sent(request)) {
-        view.origin = &request->fetch->candidates[request->fetch->candidate];
-        log_block_line(
-            &block, "  sent to    %s, %u time(s)%s",
-            address_format(&request->fetch->candidates[request->fetch->candidate], address),
-            request->fetch->sending.again.count + 1u,
-            request->fetch->hop.has_oscore ? ", with OSCORE" : "");
+        view.origin = device_format(
+            &side->origin, &request->fetch->candidates[request->fetch->candidate], address);
+        log_block_line(&block, "  sent to    %s, %u time(s)%s", view.origin,
+                       request->fetch->sending.again.count + 1u,
+                       request->fetch->hop.has_oscore ? ", with OSCORE" : "");
     }
     add_events(side, request, &block);
     log_block_line(&block, "  outcome    %s %s after %" PRIu64 ".%03u ms", view.reason, view.code,

@@ -33,7 +33,7 @@ struct trace_view {
     char code[8];                             /* "2.05"; "": none was given here */
     const char *method, *form, *rule, *cache; /* static, or of the configuration; "": not known */
     struct bytes route;                       /* empty: none */
-    const struct address *origin;             /* NULL: it was sent nowhere */
+    const char *origin;                       /* device_format(); NULL: it was sent nowhere */
     uint64_t exchange;                        /* its number; 0: it became none */
     uint64_t us;                              /* how long it took, from its beginning */
     const char *text; /* the block, lines with their ends; NULL: no request, only `lost` */

@@ -208,9 +208,7 @@ static bool add_origin(const struct engine *engine, const struct origin *origin,
     uint64_t now_s = context_now_ms(&engine->context) / 1000;
     json_begin(out);
     json_uint(out, "worker", engine->context.worker_index);
-    const struct device *device = device_at(&engine->origin, &origin->address);
-    json_text(out, "origin",
-              device != NULL ? device->name : address_format(&origin->address, text));
+    json_text(out, "origin", device_format(&engine->origin, &origin->address, text));
     json_text(out, "transport", transport_row(origin->transport)->word);
     json_uint(out, "in_flight", origin->fetches);
     json_uint(out, "outstanding", origin->window.outstanding);
@@ -304,7 +302,8 @@ static bool add_exchange(const struct engine *engine, const struct exchange_row 
         json_text(out, "target", describe_target(&fetch->target, text, sizeof(text)));
     }
     if (fetch != NULL && fetch->sending.origin != NULL) {
-        json_text(out, "origin", address_format(&fetch->sending.origin->address, address));
+        json_text(out, "origin",
+                  device_format(&engine->origin, &fetch->sending.origin->address, address));
     }
     json_uint(out, "retransmissions", row->retransmit_count);
     json_uint(out, "ms", (context_now_us(&engine->context) - row->trail->started_us) / 1000);

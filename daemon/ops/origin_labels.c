@@ -6,10 +6,15 @@
 #include <errno.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+#define NAME_MAX_OF_LABEL 64 /* a device's, and its NUL */
 
 struct origin_label {
-    struct address address; /* a zeroed one: free */
+    struct address address;       /* a zeroed one: free */
+    char name[NAME_MAX_OF_LABEL]; /* of a device; or "" */
     uint8_t transport;
     uint32_t generation;
     uint32_t used_s;
@@ -33,16 +38,24 @@ int origin_labels_new(struct origin_labels **ret_labels)
     return 0;
 }
 
+static bool is_owned_by(const struct origin_label *label, const struct address *address,
+                        const char *name, uint8_t transport)
+{
+    return label->transport == transport &&
+           (name != NULL ? strcmp(label->name, name) == 0
+                         : address_equal(&label->address, address));
+}
+
 /* The origin server's own, or one that it may have; METRICS_ORIGIN_OTHER: none. */
 static unsigned find_label(const struct origin_labels *labels, const struct address *address,
-                           uint8_t transport, uint32_t now_s)
+                           const char *name, uint8_t transport, uint32_t now_s)
 {
     unsigned oldest = METRICS_ORIGIN_OTHER;
 
     for (unsigned i = 0; i < METRICS_ORIGIN_OTHER; i++) {
         const struct origin_label *label = &labels->labels[i];
         bool is_free = label->address.family == ADDRESS_NONE;
-        if (!is_free && label->transport == transport && address_equal(&label->address, address)) {
+        if (!is_free && is_owned_by(label, address, name, transport)) {
             return i;
         }
         bool may_go = is_free || now_s - label->used_s >= ORIGIN_LABEL_IDLE_S;
@@ -58,16 +71,18 @@ static unsigned find_label(const struct origin_labels *labels, const struct addr
 }
 
 unsigned origin_labels_take(struct origin_labels *labels, const struct address *address,
-                            uint8_t transport, uint32_t now_s, uint32_t *ret_generation)
+                            const char *name, uint8_t transport, uint32_t now_s,
+                            uint32_t *ret_generation)
 {
     *ret_generation = 1;
     if (atomic_flag_test_and_set_explicit(&labels->is_busy, memory_order_acquire)) {
         return METRICS_ORIGIN_OTHER;
     }
-    unsigned found = find_label(labels, address, transport, now_s);
+    unsigned found = find_label(labels, address, name, transport, now_s);
     if (found != METRICS_ORIGIN_OTHER) {
         struct origin_label *label = &labels->labels[found];
-        if (label->transport != transport || !address_equal(&label->address, address)) {
+        if (!is_owned_by(label, address, name, transport)) {
+            (void)snprintf(label->name, sizeof(label->name), "%s", name != NULL ? name : "");
             label->address = *address;
             label->transport = transport;
             label->generation++;
@@ -80,14 +95,18 @@ unsigned origin_labels_take(struct origin_labels *labels, const struct address *
 }
 
 uint32_t origin_labels_get(struct origin_labels *labels, unsigned label,
-                           struct address *ret_address, uint8_t *ret_transport)
+                           char ret_text[ADDRESS_TEXT_MAX], uint8_t *ret_transport)
 {
     while (atomic_flag_test_and_set_explicit(&labels->is_busy, memory_order_acquire)) {
         (void)sched_yield(); /* a worker is in find_label(), for less than a microsecond */
     }
-    uint32_t generation = labels->labels[label].generation;
-    *ret_address = labels->labels[label].address;
-    *ret_transport = labels->labels[label].transport;
+    const struct origin_label owner = labels->labels[label];
     atomic_flag_clear_explicit(&labels->is_busy, memory_order_release);
-    return generation;
+    if (owner.name[0] != '\0') {
+        (void)snprintf(ret_text, ADDRESS_TEXT_MAX, "%s", owner.name);
+    } else {
+        (void)address_format(&owner.address, ret_text);
+    }
+    *ret_transport = owner.transport;
+    return owner.generation;
 }

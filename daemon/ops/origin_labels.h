@@ -8,6 +8,9 @@
  * that is ORIGIN_LABEL_IDLE_S ago or more. So busy origin servers keep theirs, however many targets
  * a client names. The counters of a label end with its owner; the next owner begins at 0.
  *
+ * A device that calls home has its name for a label: its address is a number that each worker
+ * gives.
+ *
  * Workers look at the table once in a while (ORIGIN_LABEL_LOOK_S), not for each answer, and
  * never wait for it.
  */
@@ -30,18 +33,22 @@ int origin_labels_new(struct origin_labels **ret_labels);
  * The label of the origin server at @p address over @p transport (enum
  * config_scheme_transport), which has answered at @p now_s. From any thread.
  *
+ * @param name of a device (conf/device.h), copied: tells it from others in place of @p address;
+ *        NULL: it is none.
  * @param ret_generation of the label: counts its owners, from 1.
  * @return less than METRICS_ORIGINS
  */
 unsigned origin_labels_take(struct origin_labels *labels, const struct address *address,
-                            uint8_t transport, uint32_t now_s, uint32_t *ret_generation);
+                            const char *name, uint8_t transport, uint32_t now_s,
+                            uint32_t *ret_generation);
 
 /**
- * The owner of a label. From any thread.
+ * The owner of a label, as people are shown it: the name of a device, or an address. From any
+ * thread.
  *
  * @return the generation of the label; 0: it has no owner
  */
 uint32_t origin_labels_get(struct origin_labels *labels, unsigned label,
-                           struct address *ret_address, uint8_t *ret_transport);
+                           char ret_text[ADDRESS_TEXT_MAX], uint8_t *ret_transport);
 
 #endif

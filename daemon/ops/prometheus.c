@@ -226,14 +226,12 @@ static void write_origin(FILE *out, const struct metrics *sum, unsigned label,
                                    text[ADDRESS_TEXT_MAX];
 
     if (label != METRICS_ORIGIN_OTHER) {
-        struct address address;
         uint8_t transport;
         if (generation == 0 ||
-            origin_labels_get(origin_labels, label, &address, &transport) != generation) {
+            origin_labels_get(origin_labels, label, text, &transport) != generation) {
             return; /* nothing yet, or it has changed hands a moment ago */
         }
-        (void)snprintf(labels, sizeof(labels), "origin=\"%s\",upstream=\"%s\",",
-                       address_format(&address, text),
+        (void)snprintf(labels, sizeof(labels), "origin=\"%s\",upstream=\"%s\",", text,
                        transport_row((enum transport)transport)->word);
     }
     write_histogram(out, "origin_duration", labels, &origin->durations);
@@ -242,7 +240,9 @@ static void write_origin(FILE *out, const struct metrics *sum, unsigned label,
 static void write_origins(FILE *out, const struct metrics *sum, const struct process_status *status)
 {
     write_help(out, "origin_duration", "_seconds", "histogram",
-               "From sending a request to the answer, by address of the origin server. 63 origin "
+               "From sending a request to the answer, by address of the origin server, or by name "
+               "of the device "
+               "that calls home. 63 origin "
                "servers have a label; a new one takes that of one that has not answered for five "
                "minutes, and others share (other).");
     for (unsigned label = 0; label < METRICS_ORIGINS && status->origin_labels != NULL; label++) {

@@ -111,6 +111,19 @@ struct device *device_at(const struct origin_side *side, const struct address *a
     return node != NULL ? HASH_ENTRY(node, struct device, by_number) : NULL;
 }
 
+const char *device_name_at(const struct origin_side *side, const struct address *address)
+{
+    const struct device *device = device_at(side, address);
+    return device != NULL ? device->name : NULL;
+}
+
+const char *device_format(const struct origin_side *side, const struct address *address,
+                          char text[ADDRESS_TEXT_MAX])
+{
+    const char *name = device_name_at(side, address);
+    return name != NULL ? name : address_format(address, text);
+}
+
 bool device_has_line(const struct origin_side *side, const struct address *address)
 {
     const struct device *device = device_at(side, address);

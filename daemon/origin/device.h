@@ -114,6 +114,17 @@ bool device_address(struct origin_side *side, struct bytes name, struct address 
 /** The device with @p address; NULL: there is none any more. Borrowed. */
 struct device *device_at(const struct origin_side *side, const struct address *address);
 
+/** The name of the device with @p address; NULL: it is no device's. Borrowed. */
+const char *device_name_at(const struct origin_side *side, const struct address *address);
+
+/**
+ * What people are shown of the origin server at @p address: the name of a device, or the address.
+ *
+ * @return @p text, the caller's buffer, or the device's name, borrowed
+ */
+const char *device_format(const struct origin_side *side, const struct address *address,
+                          char text[ADDRESS_TEXT_MAX]);
+
 /** Whether the device with @p address has a session, with any worker. */
 bool device_has_line(const struct origin_side *side, const struct address *address);
 

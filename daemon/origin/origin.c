@@ -738,9 +738,9 @@ static void count_answer(struct origin_side *side, const struct sending *sending
         return;
     }
     if (now_s >= origin->label_until_s) {
-        origin->label = (uint8_t)origin_labels_take(side->origin_labels, &origin->address,
-                                                    (uint8_t)origin->transport, now_s,
-                                                    &origin->label_generation);
+        origin->label = (uint8_t)origin_labels_take(
+            side->origin_labels, &origin->address, device_name_at(side, &origin->address),
+            (uint8_t)origin->transport, now_s, &origin->label_generation);
         origin->label_until_s = now_s + ORIGIN_LABEL_LOOK_S;
     }
     metrics_count_origin(&side->context.metrics, origin->label, origin->label_generation,

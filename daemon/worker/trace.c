@@ -45,9 +45,7 @@ static void copy_fields(struct worker_block *block, const struct trace_view *vie
     copy_text(block->cache, sizeof(block->cache), view->cache);
     (void)snprintf(block->route, sizeof(block->route), "%.*s", (int)view->route.len,
                    (const char *)view->route.data);
-    if (view->origin != NULL) {
-        (void)address_format(view->origin, block->origin);
-    }
+    copy_text(block->origin, sizeof(block->origin), view->origin);
     block->exchange = view->exchange;
     block->us = view->us;
 }

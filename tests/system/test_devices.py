@@ -70,7 +70,7 @@ def start_with(start_proxy, tmp_path, control):
 
 @pytest.fixture
 def proxy(start_with):
-    return start_with()
+    return start_with("--set", "log.access=on", "--set", "log.access-format=origin")
 
 
 def devices(control):
@@ -100,12 +100,13 @@ def ask(client, method=GET, payload=b"", name=NAME):
 
 
 def test_a_device_is_asked_over_its_session(proxy, control):
-    """DEV-1, DEV-2: both ways on one session; then it is gone."""
+    """DEV-1, DEV-2: both ways on one session; then it is gone. Its name is where requests went."""
     assert device_row(control)["state"] == "gone"
     device = Device(proxy)
     wait_until_open(control)
     with proxy.client() as client:
         assert ask(client).payload == b"0"
+        proxy.wait_for_line("^answered origin=boiler$")
         assert ask(client, PUT, b"21").code == 0x44
         assert ask(client).payload == b"21"
         device.say("ping")

@@ -13,6 +13,7 @@ import threading
 
 import pytest
 
+from admin_wire import http, http_place, parse_metrics
 from coap_wire import GET
 from processes import program, wait_until
 
@@ -64,7 +65,8 @@ def proxy(start_proxy, tmp_path, control):
     return start_proxy("--listen", "coaps://127.0.0.1:0", "--set", "tls.psk-file=%s" % keys,
                        "--set", "proxy.workers=%d" % WORKERS, "--set", "devices.wait=20s",
                        "--set", "devices.zone=devices.example", *sections,
-                       "--set", "admin.socket=%s" % control, listen=("127.0.0.1",))
+                       "--set", "admin.socket=%s" % control,
+                       "--set", "admin.listen=http://127.0.0.1:0", listen=("127.0.0.1",))
 
 
 @pytest.fixture
@@ -93,6 +95,17 @@ def passed_on(control):
     return int(re.search(r"devices_passed\D+(\d+)", told(control, "stats")).group(1))
 
 
+def answers_by_origin(proxy):
+    """{label: answers}: which were counted so far."""
+    name = "criproxyd_origin_duration_seconds"
+    samples = parse_metrics(http(http_place(proxy), "/metrics")[2])[name][1]
+    counts = {}
+    for (sample, labels), value in samples.items():
+        origin = re.search(r'origin="([^"]*)"', ",".join(labels))[1]
+        counts[origin] = counts.get(origin, 0) + (value if sample == name + "_count" else 0)
+    return counts
+
+
 def ask_all(proxy, wrong):
     """A client with a port of its own, so with a worker that the kernel chooses."""
     with proxy.client() as client:
@@ -116,14 +129,20 @@ def ask_from_many(proxy):
 
 
 def test_clients_of_all_workers_reach_devices_of_all_workers(proxy, control, devices):
-    """DEV-20: and each device is in the list once, whichever worker has it."""
+    """DEV-20: and each device is in the list once, whichever worker has it. In the metrics they are
+    told apart by name; a worker that found the table of labels in use counted as (other)."""
     assert open_count(control) == 0
     for n in range(DEVICES):
         devices.open("d-%d" % n)
     wait_until(lambda: open_count(control) == DEVICES)
     ask_from_many(proxy)
     assert passed_on(control) > 0
-    assert sorted(row["device"] for row in rows(control)) == ["d-%d" % n for n in range(DEVICES)]
+    names = ["d-%d" % n for n in range(DEVICES)]
+    assert sorted(row["device"] for row in rows(control)) == names
+    wait_until(lambda: sum(answers_by_origin(proxy).values()) == CLIENTS * DEVICES)
+    counts = answers_by_origin(proxy)
+    assert set(counts) <= {*names, "(other)"}
+    assert all(counts.get(name, 0) <= CLIENTS for name in names)
 
 
 def test_devices_that_come_and_go_meanwhile(proxy, control, devices):

@@ -140,19 +140,19 @@ static unsigned take(struct origin_labels *labels, unsigned number, uint32_t now
                      uint32_t *ret_generation)
 {
     const struct address address = host(number);
-    return origin_labels_take(labels, &address, 0, now_s, ret_generation);
+    return origin_labels_take(labels, &address, NULL, 0, now_s, ret_generation);
 }
 
 static void test_an_idle_origin_server_makes_room_a_busy_one_does_not(void **state)
 {
     struct origin_labels *labels = NULL;
     uint32_t generation, now_s = 1000;
-    struct address address;
+    char text[ADDRESS_TEXT_MAX];
     uint8_t transport;
 
     (void)state;
     assert_int_equal(origin_labels_new(&labels), 0);
-    assert_int_equal(origin_labels_get(labels, 5, &address, &transport), 0);
+    assert_int_equal(origin_labels_get(labels, 5, text, &transport), 0);
     for (unsigned i = 0; i < METRICS_ORIGIN_OTHER; i++) {
         assert_int_equal(take(labels, i, now_s, &generation), i);
         assert_int_equal(generation, 1);
@@ -171,10 +171,40 @@ static void test_an_idle_origin_server_makes_room_a_busy_one_does_not(void **sta
     }
     assert_int_equal(take(labels, 5000, now_s, &generation), 7);
     assert_int_equal(generation, 2);
-    assert_int_equal(origin_labels_get(labels, 7, &address, &transport), 2);
-    const struct address newcomer = host(5000);
-    assert_true(address_equal(&address, &newcomer));
+    assert_int_equal(origin_labels_get(labels, 7, text, &transport), 2);
+    assert_string_equal(text, "192.0.19.136:5683");
     assert_int_equal(take(labels, 7, now_s, &generation), METRICS_ORIGIN_OTHER);
+    free(labels);
+}
+
+static unsigned take_device(struct origin_labels *labels, uint32_t number, const char *name)
+{
+    const struct address address = {.family = ADDRESS_DEVICE, .scope = number};
+    uint32_t generation;
+    return origin_labels_take(labels, &address, name, 0, 1000, &generation);
+}
+
+/* Numbers of devices are a worker's own: the first of one is another device than that of the next.
+ */
+static void test_a_device_is_known_by_its_name(void **state)
+{
+    struct origin_labels *labels = NULL;
+    char text[ADDRESS_TEXT_MAX], longest[64];
+    uint8_t transport;
+
+    (void)state;
+    memset(longest, 'x', sizeof longest - 1);
+    longest[sizeof longest - 1] = '\0';
+    assert_int_equal(origin_labels_new(&labels), 0);
+    assert_int_equal(take_device(labels, 1, "boiler"), 0);
+    assert_int_equal(take_device(labels, 1, "meter"), 1);
+    assert_int_equal(take_device(labels, 2, "boiler"), 0);
+    assert_int_equal(take_device(labels, 2, longest), 2);
+    assert_int_equal(take_device(labels, 3, longest), 2);
+    assert_int_equal(origin_labels_get(labels, 0, text, &transport), 1);
+    assert_string_equal(text, "boiler");
+    assert_int_equal(origin_labels_get(labels, 2, text, &transport), 1);
+    assert_string_equal(text, longest);
     free(labels);
 }
 
@@ -358,6 +388,7 @@ int main(void)
         cmocka_unit_test(test_each_combination_of_labels_is_counted_by_itself),
         cmocka_unit_test(test_too_many_combinations_are_counted_by_their_reason_alone),
         cmocka_unit_test(test_an_idle_origin_server_makes_room_a_busy_one_does_not),
+        cmocka_unit_test(test_a_device_is_known_by_its_name),
         cmocka_unit_test(test_what_was_counted_of_another_owner_is_not_added),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
