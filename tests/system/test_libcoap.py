@@ -21,13 +21,16 @@ def arguments(proxy, target, form, near="127.0.0.1", via=None):
         return ["-O", "235,0x" + target.cri.hex(), "-U", via]
     if form == "uri":
         return ["-P", via, target.uri]
-    path = target.uri.partition("://")[2].partition("/")[1:]
-    uri_host = ["-O", "3," + target.host_text]
     if form == "number":
+        path = target.uri.partition("://")[2].partition("/")[1:]
         port_option = ["-O", "7,0x" + uint(target.port).hex()]
-        return uri_host + port_option + ["-O", "239,0x", "-U", via + "".join(path)]
-    # -O 39 has to stand before -P: coap-client 4.3.1 forgets the proxy's port at it.
-    return ["-O", "39,coap", *uri_host, "-P", via, target.uri]
+        return ["-O", "3," + target.host_text, *port_option, "-O", "239,0x", "-U", via + "".join(path)]
+    # Each option by itself: coap-client 4.3.5 makes none of the URI here, but Uri-Port of the
+    # proxy's port, where -U does not stop it. -O 39 has to stand before -P: 4.3.1 forgets the
+    # proxy's port at it.
+    options = [word for number, value in target.uri_options
+               for word in ("-O", "%d,0x%s" % (number, value.hex()))]
+    return ["-O", "39,coap", *options, "-U", "-P", via, "coap://" + target.host_text]
 
 
 @pytest.mark.parametrize("host", HOSTS)
