@@ -6,6 +6,7 @@ Nothing is fetched or built but what Debian and npm have: other versions of a pe
 environment variables (README.md).
 """
 
+import functools
 import importlib.util
 import json
 import os
@@ -164,13 +165,13 @@ class Oscore:
     def get(self, proxy_port, origin_port, name):
         """A GET inside OSCORE: what was answered, and the lengths of the protected payloads.
 
-        The port goes by an option of its own: coap-client 4.3.4 would have it twice in what it
-        encrypts, and refuse that."""
+        With -U: else coap-client has Uri-Port twice in what it encrypts, and refuses that
+        (4.3.4: the origin server's twice; 4.3.5: the proxy's and the origin server's)."""
         with tempfile.TemporaryDirectory() as folder:
             out = os.path.join(folder, "answer")
             done = run([self.libcoap.client, "-E", self.files[0], "-v", "7", "-B", str(PATIENCE_S),
-                        "-o", out, "-O", "7,0x%04x" % origin_port, "-P",
-                        "coap://127.0.0.1:%d" % proxy_port, "coap://127.0.0.1/" + name])
+                        "-o", out, "-U", "-P", "coap://127.0.0.1:%d" % proxy_port,
+                        "coap://127.0.0.1:%d/%s" % (origin_port, name)])
             text = done.stdout.decode("utf-8", "replace")
             lengths = re.findall(r"c:2\.0\d .*Oscore:.*binary data length (\d+)", text)
             if not os.path.exists(out):
@@ -189,8 +190,14 @@ def libcoap_openssl():
                    shutil.which("coap-server-openssl"), ("coaps", "coaps+tcp"))
 
 
-def libcoap_other():
-    folder = os.environ.get("CRI_INTEROP_LIBCOAP")
+def libcoap_others():
+    """{name: maker} of the folders in CRI_INTEROP_LIBCOAP, at least one."""
+    folders = os.environ.get("CRI_INTEROP_LIBCOAP", "").split(":")
+    return {"another libcoap" + (" (%d)" % number if number > 1 else ""):
+            functools.partial(libcoap_in, folder) for number, folder in enumerate(folders, 1)}
+
+
+def libcoap_in(folder):
     if not folder:
         raise Missing("CRI_INTEROP_LIBCOAP names no folder with its tools")
     return Libcoap("libcoap", shutil.which("coap-client", path=folder),
