@@ -308,6 +308,9 @@ static void origin_queue_remove(struct origin_side *side, struct sending *sendin
     list_remove(&origin->queue, &sending->queued.node);
     sending->queued.is_in = false;
     origin->queue_count--;
+    if (origin->queue.first == NULL && timer_is_set(&origin->probe_timer)) {
+        timer_cancel(&side->context.wheel, &origin->probe_timer); /* nothing waits: no more Pings */
+    }
     if (sending->waiting_bytes > 0 || origin->queue_book != NULL) {
         room_on_left_queue(side, sending);
     }
@@ -349,7 +352,7 @@ static void origin_resume(struct origin_side *side, struct origin *origin);
 
 /*
  * Requests wait for @p origin: have it sent Pings while it is silent, or as soon as it is. Goes on
- * until probe_end() is called.
+ * until none waits (origin_queue_remove()).
  */
 static void probe_wait(struct origin_side *side, struct origin *origin);
 
@@ -399,21 +402,7 @@ static void probe_wait(struct origin_side *side, struct origin *origin)
     timer_set(&side->context.wheel, &origin->probe_timer, next_ms, on_timer);
 }
 
-/* No request waits any more: no further Ping is sent. Cannot fail. */
-static void probe_end(struct origin_side *side, struct origin *origin)
-{
-    timer_cancel(&side->context.wheel, &origin->probe_timer);
-}
-
 /* --- working it off ------------------------------------------------------ */
-
-/* Probing an origin server ends when no request waits for it. */
-static void check_probe(struct origin_side *side, struct origin *origin)
-{
-    if (origin->queue.first == NULL && timer_is_set(&origin->probe_timer)) {
-        probe_end(side, origin);
-    }
-}
 
 static void on_unsent(void *context, struct timer *timer, uint64_t now_ms)
 {
@@ -507,7 +496,6 @@ static void origin_resume(struct origin_side *side, struct origin *origin)
             break;
         }
     }
-    check_probe(side, origin);
 }
 
 /* Why it has waited in the queue for too long, or cannot wait there. */
@@ -631,7 +619,6 @@ void sending_keep(struct origin_side *side, struct sending *sending)
     /* If it was to be asked for again, the answer has made that needless. */
     if (sending->queued.is_in) {
         origin_queue_remove(side, sending);
-        check_probe(side, sending->origin);
     }
     timer_cancel(&side->context.wheel, &sending->timer);
     hash_map_remove(&sending->by_message);
@@ -648,7 +635,6 @@ void sending_take_back(struct origin_side *side, struct sending *sending)
     sending->is_sent = false;
     if (sending->queued.is_in) {
         origin_queue_remove(side, sending);
-        check_probe(side, sending->origin);
     }
     if (sending->is_outstanding) {
         sending_settle(side, sending, false);
