@@ -746,8 +746,8 @@ void sending_answered(struct origin_side *side, struct sending *sending,
     }
     sending_settle(side, sending, true);
     const struct origin *inside = side->origins.inside;
+    sending_keep(side, sending); /* so that it makes no room in the queue, either */
     if (!sending->is_kept) { /* over, as far as the origin server goes; is_sent is still of use */
-        sending_keep(side, sending);
         carrier_of_sending(sending)->cancel(side, sending);
         leave_origin(side, sending);
     } else {
