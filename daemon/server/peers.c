@@ -428,8 +428,12 @@ static enum peer_gift give_sessions(struct server *server)
             listen_count_shares(worker_clients(server->workers[i]),
                                 &gift.shares.counts[(size_t)i * DTLS_SHARES]);
         }
+        uint64_t all = peer_shares_left(&gift.shares);
         result = give_shares(&gift);
         uint64_t kept = peer_shares_left(&gift.shares);
+        if (kept > 0 && kept == all) {
+            result = PEER_GIFT_KEPT; /* those that have agreed have no room */
+        }
         if (kept > 0) {
             log_event(LOG_WARNING, "sessions_kept", "sessions=%" PRIu64, kept);
         }

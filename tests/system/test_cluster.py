@@ -337,6 +337,10 @@ def test_a_drain_with_peers_that_refuse_are_gone_or_full(cluster, tmp_path):
         assert drain(replicas, 0, "stay") == {3: (2, 2)}
         assert replicas.count(0, "sessions") == 2 and replicas.count(2, "sessions") == 16
         assert replicas.ctl(0, "undrain").returncode == 0
+        done = replicas.ctl(0, "drain", "stay")  # none has room now
+        assert done.returncode == 1 and "no other replica took" in done.stderr, done
+        assert replicas.count(0, "sessions") == 2
+        assert replicas.ctl(0, "undrain").returncode == 0
         for client in more + filling:
             replicas.must_answer(client, 0)
             assert client.handshakes == 1
