@@ -88,12 +88,14 @@ static uint32_t slots_used(const struct client_side *side)
 static void update_sessions(struct client_side *side)
 {
     struct totals sum = side->closed;
-    uint64_t sessions = 0;
+    uint64_t sessions = 0, fullest = 0;
     for (uint32_t i = 0; i < slots_used(side); i++) {
         if (side->listeners[i].dtls != NULL) {
             const struct dtls_counters *counters = dtls_counters(side->listeners[i].dtls);
+            uint64_t here = metric_get(&counters->sessions);
             totals_add_sessions(&sum, counters);
-            sessions += metric_get(&counters->sessions);
+            sessions += here;
+            fullest = here > fullest ? here : fullest;
         }
     }
     for (uint32_t i = 0; i < side->stream_listener_count; i++) {
@@ -103,6 +105,7 @@ static void update_sessions(struct client_side *side)
     }
     publish(&sum, &side->context.metrics);
     metric_set(&side->context.metrics.sessions, sessions);
+    metric_set(&side->context.metrics.sessions_fullest, fullest);
 }
 
 /* What a counter of clients' sockets and that of the origin servers' have in all. */

@@ -70,6 +70,7 @@ struct metrics {
     _Atomic uint64_t handshakes_failed[HANDSHAKE_COUNT];
     _Atomic uint64_t handovers_refused[HANDOVER_REFUSAL_COUNT]; /* of the process: in a sum only */
     _Atomic uint64_t peers_refused[PEER_REFUSAL_COUNT];
+    _Atomic uint64_t sessions_fullest; /* on the DTLS listener that has most; not in a sum */
     struct metric_series series[METRICS_SERIES]; /* the same requests by all labels, but these: */
     _Atomic uint64_t unlabelled[REASON_COUNT];
     uint32_t series_used;                           /* the writer's */

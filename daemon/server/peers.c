@@ -181,14 +181,15 @@ static struct peer_taken on_take(void *context, struct unpack *sessions)
     return taking.sum;
 }
 
-/* Sessions that each worker has room for: an offer says how many of its own go there. */
+/* Sessions that each worker has room for, all on one listener: an offer says how many of its own go
+ * there. */
 static uint32_t session_room(const struct server_peers *peers)
 {
     const struct server *server = peers->server;
     uint64_t most = peers->sessions_max, room = most;
 
     for (unsigned i = 0; i < server->worker_count; i++) {
-        uint64_t have = metric_get(&worker_metrics(server->workers[i])->sessions);
+        uint64_t have = metric_get(&worker_metrics(server->workers[i])->sessions_fullest);
         uint64_t left = have < most ? most - have : 0;
         room = left < room ? left : room;
     }

@@ -69,9 +69,11 @@ class Tap:
 
 
 class Cluster:
-    """Replicas 1 to @count, each with a port of its own for clients; a Tap is before each."""
+    """Replicas 1 to @count, each with a port of its own for clients, and, if @port is one, that of
+    127.0.0.3 and so on; a Tap is before each."""
 
-    def __init__(self, stack, folder, count, workers=1, secrets=(SECRET, SECRET, SECRET), more=()):
+    def __init__(self, stack, folder, count, workers=1, secrets=(SECRET, SECRET, SECRET), port=0,
+                 more=()):
         keys = folder / "keys"
         keys.write_text("sensor-1:%s\nsensor-2:%s\n" % (b"sesame".hex(), b"other".hex()))
         keys.chmod(0o600)
@@ -85,8 +87,9 @@ class Cluster:
             secret.chmod(0o600)
             peers = [part for other in range(count) if other != n for part in
                      ("--set", "cluster.peers=%d=127.0.0.2:%d" % (other + 1, self.taps[other].port))]
+            second = ("--listen", "coaps://127.0.0.%d:%d" % (n + 3, port)) if port != 0 else ()
             self.proxies.append(Proxy(
-                "--listen", "coaps://127.0.0.1:0", "--set", "tls.psk-file=%s" % keys,
+                *second, "--listen", "coaps://127.0.0.1:0", "--set", "tls.psk-file=%s" % keys,
                 "--set", "tls.cid-bytes=8", "--set", "proxy.workers=%d" % workers,
                 "--set", "cluster.secret-file=%s" % secret, "--set", "cluster.number=%d" % (n + 1),
                 "--set", "cluster.listen=127.0.0.1:%d" % ports[n],
@@ -344,6 +347,22 @@ def test_a_drain_with_peers_that_refuse_are_gone_or_full(cluster, tmp_path):
         for client in more + filling:
             replicas.must_answer(client, 0)
             assert client.handshakes == 1
+
+
+def test_a_drain_to_a_peer_with_two_listeners(cluster, tmp_path):
+    """Control: tls.sessions are those of one listener, so a peer with as many on two has room."""
+    make_certificates(tmp_path, ("ca", "replica"))
+    port = free_port()
+    replicas = cluster(2, port=port, more=(*with_certificate(tmp_path, "replica"),
+                                           "--set", "tls.sessions=16"))
+    listeners = [("127.0.0.4", port), replicas.address(1)]
+    with contextlib.ExitStack() as stack:
+        for to in listeners:
+            for _ in range(8):
+                stack.enter_context(CidSession(to))
+        clients = [stack.enter_context(CidSession(("127.0.0.3", port))) for _ in range(4)]
+        assert drain(replicas, 0, "stay") == {2: (4, 4)}
+        assert replicas.count(1, "sessions") == 16 + len(clients)
 
 
 def test_a_drain_while_clients_ask(cluster, tmp_path):
