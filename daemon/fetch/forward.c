@@ -15,6 +15,7 @@
 #include "fetch/self.h"
 #include "fetch/side.h"
 #include "fetch/transfer.h"
+#include "origin/device_wait.h"
 
 #include <string.h>
 
@@ -208,17 +209,21 @@ static void forward_on_redirect(struct origin_side *below, struct sending *sendi
 }
 
 /*
- * Its device has a session, or it may wait for one, and has its time after that; not where it would
- * not wait, or an answer that is no longer fresh may be given in place of the device's.
+ * Its device is there, or it may wait for that, and has its time afterwards; not where it would not
+ * wait, or an answer that is no longer fresh may be given in place of the device's.
  */
 static bool expect_device(struct fetch_side *side, struct fetch *fetch)
 {
     const struct config *config = side->context.config;
     uint64_t until_ms = context_now_ms(&side->context) + config->devices_wait;
     uint64_t patience_ms = context_patience_ms(&side->context, fetch->sending.is_for_http);
-    if (device_has_line(&side->origin, &fetch->candidates[fetch->candidate])) {
+    const struct address *address = &fetch->candidates[fetch->candidate];
+    if (device_has_line(&side->origin, address) &&
+        (config->devices_wait == 0 || !device_is_silent(&side->origin, address))) {
         return true;
     }
+    /* Else a stale answer would hide that it is back. */
+    device_probe(&side->origin, address);
     fetch->sending.deadline_ms = until_ms + patience_ms;
     return config->devices_wait > 0 && !cached_can_help(side, fetch);
 }
@@ -295,6 +300,11 @@ static const struct address *forward_source_of(struct origin_side *below, struct
     const struct fetch *fetch = fetch_of_sending(sending);
     (void)below;
     return fetch->payer.family != ADDRESS_NONE ? &fetch->payer : &fetch->asker->path.remote;
+}
+
+static bool forward_may_wait(struct origin_side *below, struct sending *sending)
+{
+    return !cached_can_help(fetch_side_of(below), fetch_of_sending(sending));
 }
 
 static void forward_each(struct origin_side *below, void (*visit)(struct sending *sending))
@@ -407,6 +417,7 @@ const struct sending_calls forward_calls = {
     .source_of = forward_source_of,
     .each = forward_each,
     .pass_on = forward_pass_on,
+    .may_wait = forward_may_wait,
     .exchange_of = forward_exchange_of,
     .find_fault = forward_find_fault,
     .find_way = forward_find_way,

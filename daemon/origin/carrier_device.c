@@ -129,11 +129,15 @@ static void send_empty_to(const struct device *device, enum message_type type, u
 static void carrier_device_ping(struct origin_side *side, struct origin *origin)
 {
     const struct device *device = device_at(side, &origin->address);
-    if (device == NULL || device->line.owner == NULL || !has_messages(device)) {
+    if (device == NULL || device->line.owner == NULL) {
         silence_on_heard(&origin->silence); /* a request will find out */
         return;
     }
-    if (device->line.calls->take_mid(device->line.owner, &origin->ping_mid)) {
+    if (!has_messages(device)) {
+        metric_add(&side->context.metrics.upstream_pings, 1);
+        silence_on_send(&origin->silence, MESSAGE_HEADER_LEN, context_now_ms(&side->context));
+        device->line.calls->ping(device->line.owner);
+    } else if (device->line.calls->take_mid(device->line.owner, &origin->ping_mid)) {
         metric_add(&side->context.metrics.upstream_pings, 1);
         silence_on_send(&origin->silence, MESSAGE_HEADER_LEN, context_now_ms(&side->context));
         send_empty_to(device, MESSAGE_CON, origin->ping_mid);

@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "conf/device.h"
+#include "origin/device_wait.h"
 #include "origin/origin.h"
 #include "origin/relay.h"
 #include "origin/side.h"
@@ -489,42 +490,6 @@ struct device *device_open(struct origin_side *side, const struct config_device 
     return device;
 }
 
-/* What waited for the window waits for the next session, as far as there is room, from the front.
- */
-static void wait_on(struct origin_side *side, const struct device *device)
-{
-    const struct config *config = side->context.config;
-    struct address address = address_of(device);
-    struct origin *origin = origin_find(&side->origins, &address, TRANSPORT_NONE);
-    struct list_node *next;
-    if (origin == NULL || config->devices_wait == 0 || device_has_line(side, &address)) {
-        return;
-    }
-    for (struct list_node *node = origin->queue.first; node != NULL; node = next) {
-        struct sending *sending = HASH_ENTRY(node, struct sending, queued.node);
-        next = node->next;
-        if (sending->is_relayed) {
-            sending_give_way(side, sending, REASON_device_gone); /* it waits at its own worker */
-        }
-    }
-    while (origin->queue_count > config->devices_wait_requests) {
-        sending_give_way(side, HASH_ENTRY(origin->queue.last, struct sending, queued.node),
-                         REASON_origin_busy);
-    }
-    for (struct list_node *node = origin->queue.first; node != NULL; node = next) {
-        struct sending *sending = HASH_ENTRY(node, struct sending, queued.node);
-        if (sending->waiting_bytes == 0) {
-            sending->deadline_ms = context_now_ms(&side->context) + config->devices_wait +
-                                   context_patience_ms(&side->context, sending->is_for_http);
-        }
-        bool has_room = sending->waiting_bytes > 0 || sending_await_device(side, sending);
-        next = node->next; /* now: the last one may have given way */
-        if (!has_room) {
-            sending_give_way(side, sending, REASON_origin_busy);
-        }
-    }
-}
-
 void device_close(struct origin_side *side, struct device *device)
 {
     if (side->devices.is_over || device->line.owner == NULL) {
@@ -533,16 +498,17 @@ void device_close(struct origin_side *side, struct device *device)
     drop_line(side, device, "its session has ended");
     end_all_before(side, device);
     resume(side, device); /* what waits need not wait for longer, or waits for the next session */
-    wait_on(side, device);
+    device_wait_on(side, device);
 }
 
 void device_hear(struct origin_side *side, struct device *device)
 {
     struct address address = address_of(device);
     struct origin *origin = origin_find(&side->origins, &address, TRANSPORT_NONE);
+    bool was_silent = device->pings >= DEVICE_PINGS_SILENT;
     device->heard_ms = context_now_ms(&side->context);
     device->pings = 0; /* the timer that is set finds out */
-    if (origin != NULL && origin->silence.bytes > 0) {
+    if (origin != NULL && (was_silent || origin->silence.bytes > 0)) {
         origin_on_heard(side, origin);
     }
 }

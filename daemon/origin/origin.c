@@ -3,6 +3,7 @@
 
 #include "context/capture.h"
 #include "origin/carrier_udp.h"
+#include "origin/device_wait.h"
 #include "origin/faulty.h"
 #include "origin/room.h"
 #include "origin/side.h"
@@ -333,6 +334,11 @@ bool sending_pass_on(struct origin_side *side, struct sending *sending)
     return calls_of(side, sending)->pass_on(side, sending);
 }
 
+bool sending_may_wait(struct origin_side *side, struct sending *sending)
+{
+    return calls_of(side, sending)->may_wait(side, sending);
+}
+
 void sending_note(struct origin_side *side, struct sending *sending, enum event_kind kind,
                   uint32_t number)
 {
@@ -349,12 +355,6 @@ void sending_note(struct origin_side *side, struct sending *sending, enum event_
  */
 
 static void origin_resume(struct origin_side *side, struct origin *origin);
-
-/*
- * Requests wait for @p origin: have it sent Pings while it is silent, or as soon as it is. Goes on
- * until none waits (origin_queue_remove()).
- */
-static void probe_wait(struct origin_side *side, struct origin *origin);
 
 /* One half of the rate is for Pings while something waits: requests get the other one. */
 #define PING_SHARE 2u
@@ -377,10 +377,10 @@ static void on_timer(void *context, struct timer *timer, uint64_t now_ms)
     struct origin_side *side = context;
     struct origin *origin = HASH_ENTRY(timer, struct origin, probe_timer);
     origin_resume(side, origin);
-    probe_wait(side, origin);
+    origin_probe(side, origin);
 }
 
-static void probe_wait(struct origin_side *side, struct origin *origin)
+void origin_probe(struct origin_side *side, struct origin *origin)
 {
     uint64_t now_ms = context_now_ms(&side->context);
     /* Carriers without Pings send no bytes that count (struct carrier). */
@@ -492,7 +492,7 @@ static void origin_resume(struct origin_side *side, struct origin *origin)
         bool is_held_back = !is_elsewhere &&
                             silence_is_on(&origin->silence, sending->scheme, now_ms) &&
                             now_ms < silence_until_ms(&origin->silence, sending->scheme);
-        if (is_held_back || !send_one(side, sending)) {
+        if (is_held_back || device_holds_back(side, sending) || !send_one(side, sending)) {
             break;
         }
     }
@@ -506,50 +506,40 @@ static enum reason reason_of_waiting(const struct sending *sending, uint64_t now
                : REASON_origin_busy;
 }
 
-/* A device that sleeps: it is waited for as devices.wait says, and by as many as that allows. */
-static bool is_away(const struct origin_side *side, const struct sending *sending)
-{
-    return sending->is_device && side->context.config->devices_wait > 0 &&
-           (!device_has_line(side, &sending->origin->address) ||
-            silence_is_on(&sending->origin->silence, sending->scheme,
-                          context_now_ms(&side->context)));
-}
-
 static void on_queue_time(void *context, struct timer *timer, uint64_t now_ms)
 {
     struct origin_side *side = context;
     struct sending *sending = HASH_ENTRY(timer, struct sending, timer);
-    bool was_away = is_away(side, sending);
+    bool was_away = device_was_away(side, sending);
+    enum reason reason =
+        was_away ? device_wait_longer(side, sending) : reason_of_waiting(sending, now_ms);
+    if (reason == REASON_none) {
+        return;
+    }
     if (was_away && sending->origin->queue_count == 1) {
         /* Nothing else waits: a client that has asked in vain is behind no other one. */
         sending->origin->queue_round = sending->queued.round + 1;
     }
-    sending_failed(side, sending,
-                   was_away ? REASON_device_gone : reason_of_waiting(sending, now_ms), NULL);
+    sending_failed(side, sending, reason, NULL);
+}
+
+void sending_await_turn(struct origin_side *side, struct sending *sending, uint64_t until_ms)
+{
+    timer_set(&side->context.wheel, &sending->timer,
+              until_ms < sending->deadline_ms ? until_ms : sending->deadline_ms, on_queue_time);
 }
 
 void sending_give_way(struct origin_side *side, struct sending *sending, enum reason reason)
 {
     origin_queue_remove(side, sending);
+    check_probe(side, sending->origin);
     sending->reason = reason;
     timer_set(&side->context.wheel, &sending->timer, context_now_ms(&side->context), on_unsent);
 }
 
-bool sending_await_device(struct origin_side *side, struct sending *sending)
-{
-    uint64_t until_ms = context_now_ms(&side->context) + side->context.config->devices_wait;
-    if (!room_to_wait(side, sending)) {
-        return false;
-    }
-    sending_event(side, sending, EVENT_away, sending->origin->queue_count);
-    timer_set(&side->context.wheel, &sending->timer,
-              until_ms < sending->deadline_ms ? until_ms : sending->deadline_ms, on_queue_time);
-    return true;
-}
-
 static enum reason wait_for_device(struct origin_side *side, struct sending *sending)
 {
-    probe_wait(side, sending->origin);
+    origin_probe(side, sending->origin);
     if (!sending_await_device(side, sending)) {
         sending_take_back(side, sending);
         return REASON_origin_busy;
@@ -563,14 +553,13 @@ static enum reason wait_in_queue(struct origin_side *side, struct sending *sendi
     struct origin *origin = sending->origin;
     uint64_t now_ms = context_now_ms(&side->context);
     uint64_t until_ms = now_ms + side->context.config->limits_origin_queue_time;
-    probe_wait(side, origin);
+    origin_probe(side, origin);
     if (!room_in_queue(side, sending, side->context.config->limits_origin_queue)) {
         sending_take_back(side, sending);
         return reason_of_waiting(sending, now_ms);
     }
     sending_event(side, sending, EVENT_queued, origin->queue_count);
-    timer_set(&side->context.wheel, &sending->timer,
-              until_ms < sending->deadline_ms ? until_ms : sending->deadline_ms, on_queue_time);
+    sending_await_turn(side, sending, until_ms);
     return REASON_none;
 }
 
@@ -611,7 +600,8 @@ enum reason sending_start(struct origin_side *side, struct sending *sending)
     if (!queued->is_in) {
         return REASON_none;
     }
-    return is_away(side, sending) ? wait_for_device(side, sending) : wait_in_queue(side, sending);
+    return device_is_away(side, sending) ? wait_for_device(side, sending)
+                                         : wait_in_queue(side, sending);
 }
 
 void sending_keep(struct origin_side *side, struct sending *sending)
@@ -772,6 +762,7 @@ void sending_failed(struct origin_side *side, struct sending *sending, enum reas
 
 void sending_timed_out(struct origin_side *side, struct sending *sending)
 {
+    device_note_silence(side, sending, sending->sent_ms);
     /* Something came, but nothing that could be read (ERR-11). */
     calls_of(side, sending)
         ->on_timeout(side, sending,

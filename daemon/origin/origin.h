@@ -293,6 +293,8 @@ struct sending_calls {
     /* It should make room: another one that waits for the same pays for it from now on, of another
      * source. @return false where none does. */
     bool (*pass_on)(struct origin_side *side, struct sending *sending);
+    /* The device that it is for is away. @return false where there is an answer all the same. */
+    bool (*may_wait)(struct origin_side *side, struct sending *sending);
     /* The number of the exchange that it is for. */
     uint64_t (*exchange_of)(struct origin_side *side, struct sending *sending);
     /* The fault of a lab that is for it (context/faults.h), or NULL. */
@@ -398,11 +400,17 @@ void sending_note(struct origin_side *side, struct sending *sending, enum event_
 /** It is in the queue, and waits no more: its owner is told of @p reason later. */
 void sending_give_way(struct origin_side *side, struct sending *sending, enum reason reason);
 
+/** It is in the queue, and waits there until @p until_ms, of the clock in ms, or its deadline. */
+void sending_await_turn(struct origin_side *side, struct sending *sending, uint64_t until_ms);
+
+/** Whether it is to wait for a device that is away. Cannot fail. */
+bool sending_may_wait(struct origin_side *side, struct sending *sending);
+
 /**
- * It is in the queue of a device without a session, and waits for the next one, as devices.wait
- * says; others there may make room (origin/room.h). @return whether there is room.
+ * Where requests wait for @p origin it is sent Pings while it is silent, or as soon as it is, until
+ * none waits any more. Cannot fail.
  */
-bool sending_await_device(struct origin_side *side, struct sending *sending);
+void origin_probe(struct origin_side *side, struct origin *origin);
 
 /** Something came from a silent origin server: what waits for it may be sent. */
 void origin_on_heard(struct origin_side *side, struct origin *origin);

@@ -2,6 +2,7 @@
 #include "origin/relay.h"
 
 #include "origin/device.h"
+#include "origin/device_wait.h"
 #include "origin/origin.h"
 #include "origin/side.h"
 #include "origin/switchboard.h"
@@ -20,6 +21,7 @@
 
 enum news_kind {
     NEWS_ACKNOWLEDGED,
+    NEWS_WAITS,
     NEWS_ANSWER,
     NEWS_FAILURE,
 };
@@ -29,6 +31,7 @@ struct news {
     enum news_kind kind;
     uint32_t order;         /* that it follows from */
     enum reason reason;     /* NEWS_FAILURE: why, */
+    uint32_t place;         /* NEWS_WAITS: in the queue of a device that is silent */
     bool is_timeout;        /* the device has not answered in time; */
     bool is_sent;           /* a copy may have reached it */
     bool truncated;         /* NEWS_ANSWER: only its beginning; */
@@ -42,7 +45,7 @@ struct order {
     struct relay *relay;
     uint32_t number;
     uint64_t deadline_ms;
-    bool is_confirmable, is_kept;
+    bool is_confirmable, is_kept, is_for_http;
     struct news *spare; /* for what is told without memory */
     uint32_t len;
     uint8_t datagram[];
@@ -173,16 +176,27 @@ static void relayed_on_sent(struct origin_side *side, struct sending *sending)
     (void)sending; /* the asker takes it for sent since it has passed it on */
 }
 
-static void relayed_on_acknowledged(struct origin_side *side, struct sending *sending)
+/* What is no end of it: not where there is news that the asker has not read. */
+static void tell_meanwhile(struct relay *relay, enum news_kind kind, uint32_t place)
 {
-    struct relay *relay = relay_of(sending);
     struct news *news =
         atomic_load(&relay->mailbox) == NULL ? calloc(1, sizeof(struct news)) : NULL;
-    (void)side;
     if (news != NULL) {
-        news->kind = NEWS_ACKNOWLEDGED;
+        news->kind = kind;
+        news->place = place;
         tell_asker(relay, news);
     }
+}
+
+static void relayed_on_acknowledged(struct origin_side *side, struct sending *sending)
+{
+    (void)side;
+    tell_meanwhile(relay_of(sending), NEWS_ACKNOWLEDGED, 0);
+}
+
+void relay_tell_wait(struct sending *sending)
+{
+    tell_meanwhile(relay_of(sending), NEWS_WAITS, sending->origin->queue_count);
 }
 
 static void relayed_on_response(struct origin_side *side, struct sending *sending,
@@ -255,6 +269,12 @@ static bool pass_relayed_on(struct origin_side *side, struct sending *sending)
     return false; /* only the asker knows of others */
 }
 
+static bool may_relayed_wait(struct origin_side *side, struct sending *sending)
+{
+    (void)side, (void)sending;
+    return true; /* the asker takes it back where it has an answer */
+}
+
 static uint64_t exchange_of_relayed(struct origin_side *side, struct sending *sending)
 {
     (void)side;
@@ -278,6 +298,7 @@ const struct sending_calls relay_calls = {
     .source_of = source_of_relayed,
     .each = each_relayed,
     .pass_on = pass_relayed_on,
+    .may_wait = may_relayed_wait,
     .exchange_of = exchange_of_relayed,
     .find_fault = fault_of_relayed,
 };
@@ -331,6 +352,7 @@ static void take_relay_order(struct origin_side *side, struct relay *relay, stru
     sending->datagram_len = order->len;
     sending->is_confirmable = order->is_confirmable;
     sending->is_kept = order->is_kept;
+    sending->is_for_http = order->is_for_http;
     sending->is_device = true;
     sending->is_relayed = true;
     sending->has_malformed = false;
@@ -374,8 +396,14 @@ static void on_order(void *context)
 static void on_end(void *context)
 {
     struct relay *relay = context;
+    struct origin_side *side = worker_at(relay, relay->worker)->side;
     if (relay->order != NULL) {
-        end_relayed(worker_at(relay, relay->worker)->side, relay);
+        const struct sending *sending = &relay->sending;
+        if (sending->stage == SENDING_OUT &&
+            context_now_ms(&side->context) >= sending->deadline_ms) {
+            device_note_silence(side, sending, sending->sent_ms); /* the asker's timer was first */
+        }
+        end_relayed(side, relay);
     }
     relay_unref(relay);
 }
@@ -424,6 +452,19 @@ static void take_failure(struct origin_side *side, struct sending *sending, cons
     }
 }
 
+/* It waits there for a device that is silent, as devices.wait says, and so it does here. */
+static void wait_there(struct origin_side *side, struct sending *sending, uint32_t place)
+{
+    if (!sending_may_wait(side, sending)) {
+        sending_failed(side, sending, REASON_device_gone, NULL);
+        return;
+    }
+    sending->deadline_ms = context_now_ms(&side->context) + side->context.config->devices_wait +
+                           context_patience_ms(&side->context, sending->is_for_http);
+    sending_event(side, sending, EVENT_away, place);
+    sending_await_end(side, sending);
+}
+
 static void take_news(struct origin_side *side, struct sending *sending, struct news *news)
 {
     struct relay *relay = sending->relay;
@@ -432,6 +473,11 @@ static void take_news(struct origin_side *side, struct sending *sending, struct 
     case NEWS_ACKNOWLEDGED:
         if (is_of_last_order && sending->stage == SENDING_OUT) {
             sending_acknowledged(side, sending);
+        }
+        break;
+    case NEWS_WAITS:
+        if (is_of_last_order && sending->stage == SENDING_OUT) {
+            wait_there(side, sending, news->place);
         }
         break;
     case NEWS_ANSWER:
@@ -497,6 +543,7 @@ static struct order *new_order(const struct sending *sending, struct relay *rela
                             .deadline_ms = sending->deadline_ms,
                             .is_confirmable = sending->is_confirmable,
                             .is_kept = sending->is_kept,
+                            .is_for_http = sending->is_for_http,
                             .spare = spare,
                             .len = sending->datagram_len};
     order->task = (struct loop_task){.run = on_order, .drop = drop_order_task, .context = order};

@@ -9,6 +9,7 @@
  *           relay_send()  ------ order: message ----->    its own, in its queue and window
  *         sending_answered()    <------ news -----------  on_response
  *         sending_acknowledged()                          on_acknowledged
+ *         its deadline moves                              relay_tell_wait()
  *         sending_failed()                                on_failure, on_timeout
  *         carrier_device_cancel()
  *           relay_cancel()  ---------- end ----------->  sending_release()
@@ -74,6 +75,9 @@ void relay_cancel(struct origin_side *side, struct sending *sending);
 
 /** Likewise, and nothing is told there: both workers have ended. Cannot fail. */
 void relay_abandon(struct sending *sending);
+
+/** What is relayed waits for its device, which is silent: its asker is told. Cannot fail. */
+void relay_tell_wait(struct sending *sending);
 
 /** What is sent here for another worker under @p token, borrowed; NULL: nothing. */
 struct sending *relay_by_token(const struct origin_side *side, struct bytes token);
