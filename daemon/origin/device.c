@@ -247,6 +247,13 @@ void device_end(struct origin_side *side, struct device *device, const char *why
     resume(side, device);
 }
 
+/* Its line ends, and no other has taken its place: what waits may wait for the next one. */
+static void lose_device(struct origin_side *side, struct device *device, const char *why)
+{
+    device_end(side, device, why);
+    device_wait_on(side, device);
+}
+
 static void ping_device(struct origin_side *side, struct device *device)
 {
     const struct device_line *line = &device->line;
@@ -268,7 +275,7 @@ static void on_keep_alive(void *context, struct timer *timer, uint64_t now_ms)
     uint32_t after_ms = side->context.config->devices_keep_alive;
     bool is_due = device->pings > 0 || (after_ms > 0 && now_ms - device->heard_ms >= after_ms);
     if (device->pings >= PINGS_IN_VAIN) {
-        device_end(side, device, "the device does not answer pings");
+        lose_device(side, device, "the device does not answer pings");
         return;
     }
     if (is_due) {
@@ -289,7 +296,7 @@ static void doubt_device(struct origin_side *side, struct device *device)
 static void on_lifetime(void *context, struct timer *timer, uint64_t now_ms)
 {
     (void)now_ms;
-    device_end(context, HASH_ENTRY(timer, struct device, lifetime), "its registration is over");
+    lose_device(context, HASH_ENTRY(timer, struct device, lifetime), "its registration is over");
 }
 
 void device_hold(struct origin_side *side, struct device *device, uint32_t lifetime_ms)

@@ -532,7 +532,6 @@ void sending_await_turn(struct origin_side *side, struct sending *sending, uint6
 void sending_give_way(struct origin_side *side, struct sending *sending, enum reason reason)
 {
     origin_queue_remove(side, sending);
-    check_probe(side, sending->origin);
     sending->reason = reason;
     timer_set(&side->context.wheel, &sending->timer, context_now_ms(&side->context), on_unsent);
 }
