@@ -492,7 +492,8 @@ static void origin_resume(struct origin_side *side, struct origin *origin)
         bool is_held_back = !is_elsewhere &&
                             silence_is_on(&origin->silence, sending->scheme, now_ms) &&
                             now_ms < silence_until_ms(&origin->silence, sending->scheme);
-        if (is_held_back || device_holds_back(side, sending) || !send_one(side, sending)) {
+        if (is_held_back || (sending->is_device && device_holds_back(side, sending)) ||
+            !send_one(side, sending)) {
             break;
         }
     }

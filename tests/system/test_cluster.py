@@ -304,7 +304,8 @@ def test_a_drain_spreads_sessions_over_the_others(cluster, tmp_path, workers):
         assert drain(replicas, 0, "stay") == {2: (4, 4), 3: (4, 4)}
         for client in clients:
             replicas.must_answer(client, 0)  # which knows where they are
-        assert replicas.count(0, "sessions") == 0 and replicas.count(0, "sessions_given") == 8
+        replicas.must_count(0, "sessions", 0)
+        assert replicas.count(0, "sessions_given") == 8
         for n in (1, 2):
             assert replicas.count(n, "sessions") == 4 and replicas.count(n, "handshakes") == 0
             replicas.must_hear(n, 4 - n, 4)  # the other taker says what it has
@@ -318,7 +319,7 @@ def test_a_drain_spreads_sessions_over_the_others(cluster, tmp_path, workers):
             for n in (2, 1):
                 replicas.must_answer(client, n)
             assert client.handshakes == 1
-        assert replicas.count(2, "sessions") == 8
+        replicas.must_count(2, "sessions", 8)
 
 
 def test_a_drain_with_peers_that_refuse_are_gone_or_full(cluster, tmp_path):
@@ -338,11 +339,12 @@ def test_a_drain_with_peers_that_refuse_are_gone_or_full(cluster, tmp_path):
         more = [stack.enter_context(CidSession(replicas.address(0))) for _ in range(4)]
         replicas.kill(1)  # gone, and the third has room for two
         assert drain(replicas, 0, "stay") == {3: (2, 2)}
-        assert replicas.count(0, "sessions") == 2 and replicas.count(2, "sessions") == 16
+        replicas.must_count(0, "sessions", 2)
+        replicas.must_count(2, "sessions", 16)
         assert replicas.ctl(0, "undrain").returncode == 0
         done = replicas.ctl(0, "drain", "stay")  # none has room now
         assert done.returncode == 1 and "no other replica took" in done.stderr, done
-        assert replicas.count(0, "sessions") == 2
+        replicas.must_count(0, "sessions", 2)
         assert replicas.ctl(0, "undrain").returncode == 0
         for client in more + filling:
             replicas.must_answer(client, 0)
@@ -396,7 +398,7 @@ def test_a_drain_while_clients_ask(cluster, tmp_path):
         assert not failed, failed
         assert sum(count for count, _ in given.values()) == len(clients)
         assert {to: taken for to, (_, taken) in given.items()} == {2: 6, 3: 6}
-        assert replicas.count(0, "sessions") == 0
+        replicas.must_count(0, "sessions", 0)
         for client in clients:
             assert client.handshakes == 1 and client.twice == 0
             assert not client.receive(0)  # nor does a second answer come
@@ -433,7 +435,7 @@ def test_strangers_neither_give_nor_take(cluster, tmp_path):
         assert client.handshakes == 1
         # The first drains and takes none: the session stays where it is.
         assert replicas.ctl(1, "drain", "stay").returncode == 1
-        assert replicas.count(1, "sessions") == 1
+        replicas.must_count(1, "sessions", 1)
         replicas.must_count(0, "peers_refused_busy", 1)
         for n in (0, 1):
             assert replicas.ctl(n, "undrain").returncode == 0
