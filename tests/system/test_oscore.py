@@ -191,6 +191,10 @@ def option_of(data, wanted):
     return None
 
 
+class PortTaken(Exception):
+    """A server does not come up: another program may have had the port first."""
+
+
 class LibcoapServer:
     """coap-server with OSCORE."""
 
@@ -224,7 +228,7 @@ class AiocoapServer:
 
     def __init__(self, folder, port, secret):
         self.folder = folder / "aiocoap"
-        self.folder.mkdir()
+        self.folder.mkdir(exist_ok=True)
         (self.folder / "settings.json").write_text(json.dumps(
             {"sender-id_hex": "01", "recipient-id_hex": "", "secret_hex": secret,
              "salt_hex": "9e7ca92223786340", "algorithm": "AES-CCM-16-64-128",
@@ -236,7 +240,9 @@ class AiocoapServer:
         self.process = subprocess.Popen(
             [sys.executable, AIOCOAP_SERVER, str(self.port), os.fspath(self.folder)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        assert self.process.stdout.readline() == "ready\n"
+        if self.process.stdout.readline() != "ready\n":
+            self.kill()
+            raise PortTaken(self.port)
 
     def stop(self):
         self.process.stdin.close()
@@ -258,10 +264,18 @@ class World:
         self.folder = folder
         (folder / "sensor.oscore").write_text(CONTEXT)
         (folder / "sensor.oscore").chmod(0o600)
-        self.port = free_port("127.0.0.1", 2)
-        self.server = kind(folder, self.port, server_secret)
+        self.port, self.server = self.serve(kind, server_secret, tries=3)
         self.wire = Wire(self.port)
         self.proxies = []
+
+    def serve(self, kind, secret, tries):
+        port = free_port("127.0.0.1", 2)
+        try:
+            return port, kind(self.folder, port, secret)
+        except PortTaken:
+            if tries == 1:
+                raise
+            return self.serve(kind, secret, tries - 1)
 
     def proxy(self, *arguments, has_state=True):
         state = ("--set", "upstream.oscore-state=%s" % (self.folder / "state"))
