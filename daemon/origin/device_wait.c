@@ -13,7 +13,7 @@
 
 /* --- who is away ------------------------------------------------------------ */
 
-static struct origin *origin_at(struct origin_side *side, const struct address *address)
+static struct origin *origin_at(const struct origin_side *side, const struct address *address)
 {
     return origin_find(&side->origins, address, TRANSPORT_NONE);
 }
@@ -24,7 +24,7 @@ bool device_is_silent(const struct origin_side *side, const struct address *addr
     if (device == NULL || device->line.owner == NULL) {
         return false;
     }
-    const struct origin *origin = origin_find(&side->origins, address, TRANSPORT_NONE);
+    const struct origin *origin = origin_at(side, address);
     const struct scheme *scheme = config_scheme_by_number(
         side->context.config, transport_row(device->line.transport)->number);
     return device->pings >= DEVICE_PINGS_SILENT ||
@@ -34,14 +34,15 @@ bool device_is_silent(const struct origin_side *side, const struct address *addr
 
 bool device_holds_back(const struct origin_side *side, const struct sending *sending)
 {
-    return sending->is_device && side->context.config->devices_wait > 0 &&
+    return side->context.config->devices_wait > 0 &&
            device_is_silent(side, &sending->origin->address);
 }
 
 bool device_is_away(const struct origin_side *side, const struct sending *sending)
 {
     return sending->is_device && side->context.config->devices_wait > 0 &&
-           (!device_has_line(side, &sending->origin->address) || device_holds_back(side, sending));
+           (!device_has_line(side, &sending->origin->address) ||
+            device_is_silent(side, &sending->origin->address));
 }
 
 void device_note_silence(struct origin_side *side, const struct sending *sending, uint64_t since_ms)

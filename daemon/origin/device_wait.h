@@ -31,8 +31,8 @@ struct sending;
  * fail. */
 bool device_is_silent(const struct origin_side *side, const struct address *address);
 
-/** Whether @p sending is to a device that is silent, and to wait until that is heard of; cannot
- * fail. */
+/** Whether @p sending, which is to a device, has to wait until that is heard of, as it is silent;
+ * cannot fail. */
 bool device_holds_back(const struct origin_side *side, const struct sending *sending);
 
 /** Whether @p sending is to a device that is away, and may wait for it; cannot fail. */
