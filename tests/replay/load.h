@@ -13,7 +13,7 @@
 
 #include "replay/replay.h"
 
-#define LOAD_CLIENTS_MAX 256
+#define LOAD_CLIENTS_MAX 10240
 #define LOAD_REQUESTS_MAX 262144
 #define LOAD_PENDING_MAX 4096
 

@@ -256,6 +256,27 @@ static void test_a_silent_origin_does_not_hold_up_another(void **state)
     stop();
 }
 
+/* --- many at once --------------------------------------------------------- */
+
+/*
+ * Issue 17: 10,000 clients that ask at once, where nothing is known of the origin server yet: all
+ * wait for its window to open, with the defaults of proxy.size = medium, and none is refused.
+ */
+static void test_ten_thousand_at_once_are_all_answered(void **state)
+{
+    (void)state;
+    const struct load_options options = {
+        .clients = 10000, .requests = 10000, .origin_delay_ms = 5, .seed = 1};
+    replay_start(&replay, NULL);
+    load_start(&load, &replay, &options);
+    load_run(&load, 1);
+    assert_in_range(load_outstanding(&load), 1, 1000);
+    load_finish(&load, 2000);
+    assert_int_equal(load.answered, 10000);
+    assert_int_equal(replay_ended(&replay, REASON_origin_busy), 0);
+    replay_stop(&replay);
+}
+
 /* --- reload ------------------------------------------------------------- */
 
 /* nstart-max may be changed while running; it then holds for origin servers known before. */
@@ -302,6 +323,7 @@ int main(void)
         cmocka_unit_test(test_silent_origin_is_asked_ever_less_until_it_is_back),
         cmocka_unit_test(test_fixed_stays_one),
         cmocka_unit_test(test_a_silent_origin_does_not_hold_up_another),
+        cmocka_unit_test(test_ten_thousand_at_once_are_all_answered),
         cmocka_unit_test(test_reload_changes_the_limit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

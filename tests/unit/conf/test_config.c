@@ -398,6 +398,20 @@ static void test_size_gives_defaults_and_sets_nothing(void **state)
     config_free(config);
 }
 
+/* Issue 17: many at once wait for a window that has to open; a slow origin server leaves some. */
+static void test_a_queue_has_three_quarters_of_the_exchanges(void **state)
+{
+    static const char *const sizes[] = {"[proxy]\nsize = small\n", "[proxy]\nsize = medium\n",
+                                        "[proxy]\nsize = large\n"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        struct config *config = load_good(sizes[i]);
+        assert_int_equal(config->limits_origin_queue, config->limits_exchanges / 4 * 3);
+        config_free(config);
+    }
+}
+
 static void test_first_set_of_a_list_replaces_and_the_next_adds(void **state)
 {
     static const char *const sets[] = {"listen.uri=coap://127.0.0.1:2",
@@ -750,6 +764,7 @@ int main(void)
         cmocka_unit_test(test_all_errors_are_collected_up_to_a_cap),
         cmocka_unit_test(test_set_wins_over_the_file),
         cmocka_unit_test(test_size_gives_defaults_and_sets_nothing),
+        cmocka_unit_test(test_a_queue_has_three_quarters_of_the_exchanges),
         cmocka_unit_test(test_first_set_of_a_list_replaces_and_the_next_adds),
         cmocka_unit_test(test_listen_replaces_the_configured_listeners),
         cmocka_unit_test(test_an_asterisk_is_both_families),
