@@ -5,10 +5,15 @@ at the other, in a second namespace, a client that asks in bursts, an origin ser
     offload_scene.py MTU SEGMENTS SETTING...
 
 With 1 for SEGMENTS the link takes single datagrams only, as a card without offload does. The
-client loses one datagram of seven. Prints what was asked, what came, and counters, as JSON.
+client loses one datagram of seven, but for one burst of requests, each for another resource: in
+which order the origin server got those and the client their answers. Of a last burst every other
+request is for a port that has no server: the ICMP errors are for those alone. Prints what was
+asked, what came, and counters, as JSON.
 """
 
 import json
+import os
+import pathlib
 import socket
 import struct
 import subprocess
@@ -52,11 +57,13 @@ def body(path):
     return (path.encode() + b".") * (LONG // (len(path) + 1))
 
 
-def serve(sock):
+def serve(sock, came):
     while True:
         data, peer = sock.recvfrom(65536)
         request = Message.decode(data)
         path = request.values(11)[0].decode()
+        if path not in came:
+            came.append(path)
         answer = Message(type=2, code=code(2, 5), mid=request.mid, token=request.token,
                          payload=body(path))
         sock.sendto(answer.encode(), peer)
@@ -129,21 +136,60 @@ def ask_in_bursts(host, port, wrong):
     return counts, wrong
 
 
+def ask_once(host, port, targets):
+    """One burst of a request for each of @targets, (path, port), until all are answered, without
+    loss. @return [path, code] in the order in which answers came"""
+    answers = []
+    with socket.socket(family_of(host), socket.SOCK_DGRAM) as sock:
+        sock.connect((host, port))
+        waiting = {}
+        for number, (path, server) in enumerate(targets):
+            options = Target(FAR[family_of(host)], server, (path,)).options("cri")
+            token = struct.pack("!I", number)
+            waiting[token] = (path, Message(type=CON, code=GET, mid=number, token=token,
+                                            options=options).encode())
+        sock.settimeout(2)
+        deadline = time.monotonic() + 2 * PATIENCE_S
+        send_burst(sock, [data for _, data in waiting.values()])
+        while waiting and time.monotonic() < deadline:
+            try:
+                answer = Message.decode(sock.recv(65536))
+            except TimeoutError:
+                continue
+            if answer.type == CON:
+                sock.send(Message(type=2, code=0, mid=answer.mid).encode())
+            if answer.token in waiting and answer.code != 0:
+                path, _ = waiting.pop(answer.token)
+                answers.append([path, "%d.%02d" % (answer.code >> 5, answer.code & 31)])
+    return answers
+
+
 def far(mtu):
     print("here", flush=True)
     ports = json.loads(sys.stdin.readline())
     set_up("far0", FAR, mtu)
     capture = Capture()
     capture.start()
+    for name in ("net/ipv4/icmp_ratelimit", "net/ipv6/icmp/ratelimit"):
+        pathlib.Path("/proc/sys", name).write_text("0")  # each datagram has its error
+    came = {}
     for family in families(mtu):
         sock = socket.socket(family, socket.SOCK_DGRAM)
         sock.bind((FAR[family], 5683))
-        threading.Thread(target=serve, args=(sock,), daemon=True).start()
+        came[NEAR[family]] = []
+        threading.Thread(target=serve, args=(sock, came[NEAR[family]]), daemon=True).start()
     answers, wrong = {}, 0
     for host, port in ports:
         answers[host], wrong = ask_in_bursts(host, port, wrong)
+    in_order, refused = {}, {}
+    for host, port in ports:
+        came[host].clear()
+        in_order[host] = ask_once(host, port, [("o%02d" % i, 5683) for i in range(BURST)])
+        refused[host] = ask_once(host, port, [("p%02d" % i, 5683 + i % 2) for i in range(BURST)])
+        came[host] = [path for path in came[host] if path[0] == "o"]
     print(json.dumps({"answers": answers, "wrong": wrong, "longest": capture.longest,
-                      "fragments": capture.fragments}), flush=True)
+                      "fragments": capture.fragments, "in_order": in_order, "came": came,
+                      "refused": refused}), flush=True)
 
 
 # ---- the near end ----
@@ -182,6 +228,8 @@ def near(mtu, segments, settings):
 
 
 if __name__ == "__main__":
+    # All on one processor: the link has a queue for each, and keeps the order within one.
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     if sys.argv[1] == "far":
         far(sys.argv[2])
     else:

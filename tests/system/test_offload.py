@@ -36,6 +36,22 @@ def assert_all_answered(results, hosts=2):
     assert len(results["answers"]) == hosts
     for counts in results["answers"].values():
         assert counts == {"r%d" % i: ROUNDS * BURST // RESOURCES for i in range(RESOURCES)}
+    assert_in_order(results)
+    assert_errors_are_attributed(results)
+
+
+def assert_in_order(results):
+    """To the origin server as the client asked, and to the client as that answered."""
+    asked = ["o%02d" % i for i in range(BURST)]
+    for host, answers in results["in_order"].items():
+        assert results["came"][host] == asked
+        assert answers == [[path, "2.05"] for path in asked]
+
+
+def assert_errors_are_attributed(results):
+    """An ICMP error ends the request that it quotes, and none beside."""
+    for answers in results["refused"].values():
+        assert sorted(answers) == [["p%02d" % i, "5.02" if i % 2 else "2.05"] for i in range(BURST)]
 
 
 @pytest.mark.parametrize("mtu", ["1280", "1500"])
