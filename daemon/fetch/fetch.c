@@ -157,12 +157,25 @@ struct outcome {
     bool may_be_stale;         /* a stale answer helps */
 };
 
+/*
+ * The time of a CoAP client is over. An HTTP client that has joined has another one (RFC 8075
+ * section 8.5), and asks for the rest of it.
+ */
+static bool has_time_left(const struct fetch_side *side, const struct fetch *fetch,
+                          const struct waiter *waiter, enum reason reason)
+{
+    return waiter->asker->is_http && !fetch->sending.is_for_http &&
+           reason == REASON_origin_timeout &&
+           context_now_ms(&side->context) >= fetch->sending.deadline_ms;
+}
+
 /* Whether @p outcome is one for @p waiter too, although the fetch was made for another. */
 static bool is_for_others(struct fetch_side *side, const struct fetch *fetch,
                           const struct waiter *waiter, const struct outcome *outcome)
 {
     if (outcome->reply == NULL) {
-        return !reason_is_about_client(outcome->reason);
+        return !reason_is_about_client(outcome->reason) &&
+               !has_time_left(side, fetch, waiter, outcome->reason);
     }
     return outcome->reason != REASON_local && !fetch->ticket.is_for_one &&
            !fetch->sending.is_private &&
