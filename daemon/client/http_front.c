@@ -317,6 +317,8 @@ static void on_body_due(void *context, struct timer *timer, uint64_t now_ms)
     (void)now_ms;
     struct http_front *front = HASH_ENTRY(timer, struct http_front, timer);
     front_refuse(front, 408, "the body took too long", "", false);
+    /* Not only when the connection has closed: it may take long to send what is queued. */
+    request_leave_all(front->stream->side, &front->stream->peer);
 }
 
 /* For the next piece of its body @p step_ms at most; transfer-timeout for all of them. */
@@ -368,6 +370,7 @@ static void front_ask(struct http_front *front, const struct block *block)
     }
     front->state = FRONT_WAITING;
     leg.outlives = !front->exchange->wants_events;
+    leg.is_part = front->exchange->upload.is_on && !front->exchange->upload.is_last;
     leg.cache_wish = front->exchange->cache_wish;
     leg.asker.is_passed_on = front->exchange->is_passed_on;
     leg.asker.is_http = true;

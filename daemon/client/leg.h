@@ -78,6 +78,8 @@ struct leg {
     bool is_late;         /* a fault of a lab has held it back already (client/faulty.h) */
     bool outlives;    /* its request goes on, for the cache, when the client goes: HTTP's (RFC 8075
                          section 8.1) */
+    bool is_part;     /* its request is a block with others to follow, which only the client has: it
+                         ends with that one, although it is unsafe */
     bool goes_on;     /* it is a further block of an HTTP request, which limits have counted */
     uint8_t unwanted; /* classes of answers the client does not want (RFC 7967): 1 << (class - 1) */
 };

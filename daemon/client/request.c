@@ -228,7 +228,8 @@ void request_leave_all(struct client_side *side, struct peer *peer)
     while (peer->pending != NULL) {
         struct request *request = peer->pending;
         bool is_for_cache = request->leg.outlives && request->observation == NULL;
-        bool goes_on = (!request->leg.is_safe || is_for_cache) && !request->is_delivering;
+        bool goes_on = (!request->leg.is_safe || is_for_cache) && !request->leg.is_part &&
+                       !request->is_delivering;
         leave_peer(request);
         request->leg.kind = LEG_GONE;
         timer_cancel(&side->context.wheel, &request->ack_timer);
