@@ -91,6 +91,22 @@ static bool parse_bytes(struct http_parse *parse, struct bytes bytes)
     return used == bytes.len && HTTP_PARSER_ERRNO(&parse->parser) == HPE_OK;
 }
 
+static bool is_scheme_byte(uint8_t byte)
+{
+    return (byte >= '0' && byte <= '9') || ((byte | 0x20) >= 'a' && (byte | 0x20) <= 'z') ||
+           byte == '+' || byte == '-' || byte == '.';
+}
+
+/* "coap+" of "coap+tcp://h/x": the parser takes letters alone for a scheme. 0 without a +. */
+static size_t scheme_start_len(struct bytes target)
+{
+    size_t at = 0, len = 0;
+    while (at < target.len && is_scheme_byte(target.data[at])) {
+        len = target.data[at++] == '+' ? at : len;
+    }
+    return at < target.len && target.data[at] == ':' ? len : 0;
+}
+
 int http_parse_head(struct http_parse *parse, struct bytes head, struct http_line *ret_line)
 {
     static const uint8_t post[] = "POST", query[] = "QUERY";
@@ -106,7 +122,14 @@ int http_parse_head(struct http_parse *parse, struct bytes head, struct http_lin
         (void)parse_bytes(parse, (struct bytes){post, sizeof(post) - 1});
         head = (struct bytes){head.data + sizeof(query) - 1, head.len - (sizeof(query) - 1)};
     }
-    bool is_good = parse_bytes(parse, head) && parse->has_head;
+    size_t target = blank != NULL ? (size_t)(blank - head.data) + 1 : 0;
+    size_t skip = scheme_start_len((struct bytes){head.data + target, head.len - target});
+    bool is_good =
+        parse_bytes(parse, (struct bytes){head.data, target}) &&
+        parse_bytes(parse, (struct bytes){head.data + target + skip, head.len - target - skip}) &&
+        parse->has_head;
+    ret_line->target.data -= is_good ? skip : 0;
+    ret_line->target.len += is_good ? skip : 0;
     parse->line = NULL;
     if (is_good) {
         return 0;
