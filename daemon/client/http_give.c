@@ -145,11 +145,33 @@ static int status_of(const struct http_front *front, const struct reply *reply)
     return http_status_of(reply->code, reply->payload.len > 0);
 }
 
+/* Whether a 2.03 is about a validator that the client has sent: for others a 304 says nothing. */
+static bool is_own_validator(const struct http_exchange *exchange, const struct reply *reply)
+{
+    struct bytes tag;
+    struct option_iter iter;
+    struct option option;
+    bool is_own = false;
+    if (exchange->code != CODE_GET && exchange->code != CODE_FETCH) {
+        return false; /* RFC 9110 section 15.4.5 */
+    }
+    option_iter_init(&iter, (struct bytes){exchange->options, exchange->options_len});
+    while (option_find(reply->options, OPTION_etag, &tag) && option_iter_next(&iter, &option)) {
+        is_own = is_own || (option.number == OPTION_etag && bytes_equal(option.value, tag));
+    }
+    return is_own;
+}
+
 static void give_answer(struct http_front *front, const struct reply *reply)
 {
     struct http_exchange *exchange = front->exchange;
     struct http_text text;
     struct block block;
+    if (reply->code == CODE(2, 3) && !is_own_validator(exchange, reply)) {
+        front_refuse(front, 502, "the origin server's 2.03 is about no entity-tag of the request",
+                     exchange->origin, exchange->keeps_alive);
+        return;
+    }
     int status = status_of(front, reply);
     exchange->is_private =
         front->stream->identity != NULL || identity_is_known(conn_identity(front->stream->conn));
