@@ -683,6 +683,8 @@ static void forward_failed(struct fetch_side *side, struct fetch *fetch, enum re
 void forward_keep(struct fetch_side *side, struct fetch *fetch)
 {
     timer_cancel(&side->context.wheel, &fetch->timer);
+    /* From now on no client waits for an answer by HTTP's times (RFC 8075 section 8.5). */
+    fetch->sending.is_for_http = false;
     sending_keep(&side->origin, &fetch->sending);
     fetch_set_state(side, fetch, FETCH_observing);
 }
