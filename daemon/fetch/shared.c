@@ -78,6 +78,12 @@ static bool name_of(const struct shared *shared, const uint8_t *bytes, size_t le
     return shared_name(&shared->keys, (struct bytes){bytes, len}, ret_name);
 }
 
+static bool target_name_of(const struct shared *shared, const struct cache_key *key,
+                           uint8_t ret_name[SHARED_TARGET_LEN])
+{
+    return shared_target_name(&shared->keys, (struct bytes){key->bytes, key->target_len}, ret_name);
+}
+
 /* ---- the breaker ---- */
 
 static bool may_ask(const struct shared *shared)
@@ -136,14 +142,13 @@ bool shared_ask(struct fetch_side *side, struct fetch *fetch)
 {
     struct shared *shared = side->shared;
     const struct cache_key *key = &fetch->ticket.key;
-    uint8_t entry[SHARED_NAME_LEN], target[SHARED_NAME_LEN];
+    uint8_t entry[SHARED_NAME_LEN], target[SHARED_TARGET_LEN];
     if (fetch->state != FETCH_prepared || !may_be_there(fetch)) {
         return false;
     }
     /* What this process has changed, and the server does not know yet, would be stale. */
     if (!may_ask(shared) || changes_are_untold(side->origin.changes, key->target_hash) ||
-        !name_of(shared, key->bytes, key->len, entry) ||
-        !name_of(shared, key->bytes, key->target_len, target) ||
+        !name_of(shared, key->bytes, key->len, entry) || !target_name_of(shared, key, target) ||
         !shared_store_look(shared->store, entry, target, look_number(fetch))) {
         metric_add(&side->context.metrics.cache_shared_skipped, 1);
         return false;
@@ -286,13 +291,10 @@ static bool take_entry_value(struct fetch_side *side, struct fetch *fetch,
                              const struct shared_found *found)
 {
     struct shared *shared = side->shared;
-    const struct cache_key *key = &fetch->ticket.key;
-    uint8_t name[SHARED_NAME_LEN];
     struct shared_entry entry;
     struct bytes body;
-    if ((shared->keys.has_secret && !name_of(shared, key->bytes, key->len, name)) ||
-        !shared_unseal(&shared->keys, entry_kind(fetch), name, found->value, room_of(shared),
-                       &body) ||
+    if (!shared_unseal(&shared->keys, entry_kind(fetch), found->entry, found->value,
+                       room_of(shared), &body) ||
         !read_entry(body, &entry) || !is_plain_answer(&entry.message)) {
         metric_add(&side->context.metrics.cache_shared_refused, 1);
         return false;
@@ -425,14 +427,14 @@ bool shared_is_ready(const struct fetch_side *side)
 void shared_change(struct fetch_side *side, const struct cache_key *target, uint64_t number)
 {
     struct shared *shared = side->shared;
-    uint8_t name[SHARED_NAME_LEN];
+    uint8_t name[SHARED_TARGET_LEN];
     if (shared == NULL) {
         return;
     }
     uint32_t slot = changes_untold_slot(target->target_hash);
     const struct bytes bytes = {target->bytes, target->target_len};
     size_t len = write_change(shared, shared->buffer, shared->buffer_bytes, bytes, number);
-    bool has_name = len > 0 && name_of(shared, bytes.data, bytes.len, name);
+    bool has_name = len > 0 && target_name_of(shared, target, name);
     shared->untold[slot]++;
     shared->untold_count++;
     changes_add_untold(side->origin.changes, slot, 1);
@@ -661,6 +663,13 @@ void shared_close(struct fetch_side *side)
         explicit_bzero(shared, sizeof(*shared));
         free(shared);
         side->shared = NULL;
+    }
+}
+
+void shared_flush(struct fetch_side *side)
+{
+    if (side->shared != NULL) {
+        shared_store_flush(side->shared->store);
     }
 }
 

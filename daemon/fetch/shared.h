@@ -42,6 +42,9 @@ int shared_open(struct fetch_side *side);
 /** Ends the connections and frees what shared_open() made; takes a side without one. */
 void shared_close(struct fetch_side *side);
 
+/** At the end of a turn: what it asks the server for goes out. Takes a side without one. */
+void shared_flush(struct fetch_side *side);
+
 /** Another snapshot is there: its cluster.secret-file may be another one, which is not borrowed. */
 void shared_set_config(struct fetch_side *side);
 

@@ -23,11 +23,12 @@
 #define STALL_MS 3000u   /* without a reply that is due */
 #define RESOLVE_MS 5000u /* for the server's name */
 
+#define READ_BYTES 16384u /* at once */
+
 #define EXPECTED_MAX 8192u             /* replies */
 #define EXPECTED_SPARE 16u             /* of these, for what has to be sent */
 #define OUTPUT_MAX ((size_t)4 << 20)   /* bytes that the server has not taken yet */
 #define REPLY_EXTRA ((size_t)64 << 10) /* of a reply, besides a value */
-#define ELEMENTS_MAX 16u               /* of an array in a reply */
 
 /* ---- the end of a connection ---- */
 
@@ -44,18 +45,35 @@ static void log_outage(struct redis_link *link, const char *why)
     }
 }
 
+static void forget_reply(struct redis_reply *reply)
+{
+    for (unsigned i = 0; i < reply->count; i++) {
+        free(reply->long_strings[i]);
+    }
+    reply->count = 0;
+    reply->strings_len = 0;
+}
+
 static void disconnect(struct redis_link *link)
 {
     resolver_withdraw(link->question);
     link->question = NULL;
+    if (link->readable != NULL) {
+        event_free(link->readable);
+    }
     if (link->bev != NULL) {
         bufferevent_free(link->bev);
     }
     if (link->reader != NULL) {
         redisReaderFree(link->reader);
     }
+    if (!link->reply.is_taken) {
+        forget_reply(&link->reply);
+    }
+    link->readable = NULL;
     link->bev = NULL;
     link->reader = NULL;
+    link->out_len = 0;
     link->is_ready = false;
     link->expected_count = link->changes = 0;
     link->partial_bytes = 0;
@@ -91,16 +109,6 @@ void redis_link_fail(struct redis_link *link, const char *why)
     }
 }
 
-void redis_link_is_up(struct redis_link *link)
-{
-    link->is_ready = true;
-    link->back_off_ms = REDIS_BACK_OFF_MIN_MS;
-    if (link->has_complained) {
-        link->has_complained = false;
-        log_event(LOG_INFO, "shared_cache_up", "connection=%s", link->calls->name);
-    }
-}
-
 /* ---- commands ---- */
 
 void redis_word(struct redis_words *words, const void *at, size_t len)
@@ -117,7 +125,7 @@ void redis_text(struct redis_words *words, const char *text)
 bool redis_link_is_full(const struct redis_link *link)
 {
     return link->expected_count > EXPECTED_MAX - EXPECTED_SPARE ||
-           evbuffer_get_length(bufferevent_get_output(link->bev)) > OUTPUT_MAX;
+           evbuffer_get_length(bufferevent_get_output(link->bev)) + link->out_len > OUTPUT_MAX;
 }
 
 void redis_link_expect(struct redis_link *link, redis_reply_fn on_reply, uint32_t tag)
@@ -126,31 +134,97 @@ void redis_link_expect(struct redis_link *link, redis_reply_fn on_reply, uint32_
     link->expected[at] = (struct redis_expected){on_reply, tag};
 }
 
-bool redis_link_send(struct redis_link *link, redis_reply_fn on_reply, uint32_t tag,
-                     struct redis_words *words)
+/* Whether @p count more replies can be expected; where not the connection has ended. */
+static bool can_expect(struct redis_link *link, unsigned count)
 {
-    char *text = NULL;
-
     if (link->bev == NULL) {
         return false;
     }
-    if (link->expected_count >= EXPECTED_MAX - 1) {
+    if (link->expected_count + count >= EXPECTED_MAX) {
         redis_link_fail(link, "too many commands without a reply");
         return false;
     }
-    long long len = redisFormatCommandArgv(&text, words->count, words->at, words->len);
-    bool is_good = len > 0 && bufferevent_write(link->bev, text, (size_t)len) == 0;
-    if (len > 0) {
-        redisFreeCommand(text);
+    return true;
+}
+
+/* @p len bytes of link->out are gone: the rest is libevent's. */
+static bool hand_over_output(struct redis_link *link, size_t len)
+{
+    bool is_good = link->out_len == len ||
+                   bufferevent_write(link->bev, link->out + len, link->out_len - len) == 0;
+
+    link->out_len = 0;
+    return is_good;
+}
+
+/* libevent would wait for a turn of its own, and ask the kernel twice, before it writes. */
+void redis_link_flush(struct redis_link *link)
+{
+    ssize_t sent = 0;
+
+    if (link->out_len == 0) {
+        return;
     }
-    if (!is_good) {
+    if (evbuffer_get_length(bufferevent_get_output(link->bev)) == 0) {
+        sent = send(bufferevent_getfd(link->bev), link->out, link->out_len,
+                    MSG_DONTWAIT | MSG_NOSIGNAL);
+    }
+    /* What is wrong with the connection libevent finds, too. */
+    if (!hand_over_output(link, sent > 0 ? (size_t)sent : 0)) {
+        redis_link_fail(link, "out of memory");
+    }
+}
+
+static bool add_output(struct redis_link *link, const void *text, size_t len)
+{
+    if (link->is_ready && link->tls == NULL && len <= sizeof link->out - link->out_len) {
+        memcpy(link->out + link->out_len, text, len);
+        link->out_len += len;
+        return true;
+    }
+    return hand_over_output(link, 0) && bufferevent_write(link->bev, text, len) == 0;
+}
+
+static bool write_commands(struct redis_link *link, const void *text, size_t len)
+{
+    if (len == 0 || !add_output(link, text, len)) {
         redis_link_fail(link, "out of memory");
         return false;
     }
     if (link->expected_count == 0) {
         link->waiting_since_ms = loop_now_ms(link->loop);
     }
-    redis_link_expect(link, on_reply, tag);
+    return true;
+}
+
+bool redis_link_send(struct redis_link *link, redis_reply_fn on_reply, uint32_t tag,
+                     struct redis_words *words)
+{
+    char *text = NULL;
+
+    if (!can_expect(link, 1)) {
+        return false;
+    }
+    long long len = redisFormatCommandArgv(&text, words->count, words->at, words->len);
+    bool is_good = write_commands(link, text, len > 0 ? (size_t)len : 0);
+    if (len > 0) {
+        redisFreeCommand(text);
+    }
+    if (is_good) {
+        redis_link_expect(link, on_reply, tag);
+    }
+    return is_good;
+}
+
+bool redis_link_send_text(struct redis_link *link, struct bytes text,
+                          const redis_reply_fn *on_replies, unsigned count)
+{
+    if (!can_expect(link, count) || !write_commands(link, text.data, text.len)) {
+        return false;
+    }
+    for (unsigned i = 0; i < count; i++) {
+        redis_link_expect(link, on_replies[i], 0);
+    }
     return true;
 }
 
@@ -172,15 +246,125 @@ static void take_reply(struct redis_link *link, const redisReply *reply)
     }
 }
 
-/* In place of hiredis's own: a reply is at most an array of short arrays, so that a hostile server
- * cannot have much more memory than it sends bytes. */
-static void *create_short_array(const redisReadTask *task, redis_count elements)
+/*
+ * In place of hiredis's own objects, which are two allocations each: a reply is at most a short
+ * array, and what is not one of four kinds ends the connection, so that a hostile server cannot
+ * have much more memory than it sends bytes. They are the link's, so that hiredis frees none.
+ */
+static redisReply *create_reply(const redisReadTask *task)
 {
-    const struct redis_link *link = task->privdata;
-    bool is_deep = task->parent != NULL && task->parent->parent != NULL;
+    struct redis_link *link = task->privdata;
+    struct redis_reply *reply = &link->reply;
 
-    return elements > (redis_count)ELEMENTS_MAX || is_deep ? NULL
-                                                           : link->create_array(task, elements);
+    if (reply->count > REDIS_ELEMENTS_MAX) {
+        return NULL;
+    }
+    redisReply *object = &reply->objects[reply->count];
+    reply->long_strings[reply->count++] = NULL;
+    *object = (redisReply){.type = task->type};
+    if (task->parent != NULL) {
+        redisReply *whole = task->parent->obj;
+        whole->element[task->idx] = object;
+    }
+    return object;
+}
+
+static char *create_text(struct redis_reply *reply, size_t len)
+{
+    if (len < sizeof reply->strings - reply->strings_len) {
+        char *at = reply->strings + reply->strings_len;
+        reply->strings_len += len + 1;
+        return at;
+    }
+    reply->long_strings[reply->count - 1] = malloc(len + 1);
+    return reply->long_strings[reply->count - 1];
+}
+
+static void *create_string(const redisReadTask *task, char *text, size_t len)
+{
+    struct redis_link *link = task->privdata;
+    redisReply *object = create_reply(task);
+
+    if (object == NULL || (object->str = create_text(&link->reply, len)) == NULL) {
+        return NULL;
+    }
+    memcpy(object->str, text, len);
+    object->str[len] = '\0';
+    object->len = len;
+    return object;
+}
+
+static void *create_array(const redisReadTask *task, redis_count elements)
+{
+    struct redis_link *link = task->privdata;
+    bool is_good = task->type == REDIS_REPLY_ARRAY && task->parent == NULL &&
+                   elements <= (redis_count)REDIS_ELEMENTS_MAX;
+    redisReply *object = is_good ? create_reply(task) : NULL;
+
+    if (object != NULL) {
+        object->elements = (size_t)elements;
+        object->element = link->reply.elements;
+    }
+    return object;
+}
+
+static void *create_integer(const redisReadTask *task, long long value)
+{
+    redisReply *object = create_reply(task);
+
+    if (object != NULL) {
+        object->type = REDIS_REPLY_INTEGER;
+        object->integer = value;
+    }
+    return object;
+}
+
+static void *create_nil(const redisReadTask *task)
+{
+    redisReply *object = create_reply(task);
+
+    if (object != NULL) {
+        object->type = REDIS_REPLY_NIL; /* the task's is that of a string, or of an array */
+    }
+    return object;
+}
+
+static void free_nothing(void *object)
+{
+    (void)object;
+}
+
+#if HIREDIS_MAJOR >= 1
+/* RESP3 is not spoken here. */
+static void *refuse_double(const redisReadTask *task, double value, char *text, size_t len)
+{
+    (void)task;
+    (void)value;
+    (void)text;
+    (void)len;
+    return NULL;
+}
+
+static void *refuse_bool(const redisReadTask *task, int value)
+{
+    (void)task;
+    (void)value;
+    return NULL;
+}
+#endif
+
+static void set_reply_functions(struct redis_link *link)
+{
+    link->functions = (redisReplyObjectFunctions)
+    {
+        .createString = create_string, .createArray = create_array, .createInteger = create_integer,
+        .createNil = create_nil, .freeObject = free_nothing,
+#if HIREDIS_MAJOR >= 1
+        .createDouble = refuse_double, .createBool = refuse_bool,
+#endif
+    };
+    link->reader->fn = &link->functions;
+    link->reader->privdata = link;
 }
 
 /* The replies that are whole. @return false: the connection has ended */
@@ -197,8 +381,10 @@ static bool take_replies(struct redis_link *link)
         if (reply == NULL) {
             return true;
         }
+        link->reply.is_taken = true;
         take_reply(link, reply);
-        freeReplyObject(reply);
+        link->reply.is_taken = false;
+        forget_reply(&link->reply);
         if (link->serial != serial) {
             return false;
         }
@@ -206,27 +392,79 @@ static bool take_replies(struct redis_link *link)
     }
 }
 
+/* @return false: the connection has ended */
+static bool take_input(struct redis_link *link, const char *input, size_t len)
+{
+    link->partial_bytes += len;
+    if (redisReaderFeed(link->reader, input, len) != REDIS_OK) {
+        redis_link_fail(link, "out of memory");
+        return false;
+    }
+    if (!take_replies(link)) {
+        return false;
+    }
+    if (link->partial_bytes > link->options->value_bytes_max + REPLY_EXTRA) {
+        redis_link_fail(link, "a reply is too long");
+        return false;
+    }
+    return true;
+}
+
 static void on_link_read(struct bufferevent *bev, void *data)
 {
     struct redis_link *link = data;
     struct evbuffer *input = bufferevent_get_input(bev);
-    char chunk[16384];
+    char chunk[READ_BYTES];
     int len;
 
     loop_turn_begin(link->loop);
-    while ((len = evbuffer_remove(input, chunk, sizeof chunk)) > 0) {
-        link->partial_bytes += (size_t)len;
-        if (redisReaderFeed(link->reader, chunk, (size_t)len) != REDIS_OK) {
-            redis_link_fail(link, "out of memory");
-            return;
-        }
-        if (!take_replies(link)) {
-            return;
-        }
-        if (link->partial_bytes > link->options->value_bytes_max + REPLY_EXTRA) {
-            redis_link_fail(link, "a reply is too long");
-            return;
-        }
+    while ((len = evbuffer_remove(input, chunk, sizeof chunk)) > 0 &&
+           take_input(link, chunk, (size_t)len)) {
+    }
+}
+
+static void on_link_readable(evutil_socket_t fd, short what, void *data)
+{
+    struct redis_link *link = data;
+    char chunk[READ_BYTES];
+
+    (void)what;
+    loop_turn_begin(link->loop);
+    ssize_t len = recv(fd, chunk, sizeof chunk, MSG_DONTWAIT);
+    if (len > 0) {
+        (void)take_input(link, chunk, (size_t)len);
+    } else if (len == 0) {
+        redis_link_fail(link, "closed by the server");
+    } else if (errno != EAGAIN && errno != EINTR) {
+        redis_link_fail(link, strerror(errno));
+    }
+}
+
+/* Once there is nothing more to connect: what libevent reads is copied twice, and it asks the
+ * kernel before how much there is. */
+static void read_directly(struct redis_link *link)
+{
+    if (link->tls != NULL || link->readable != NULL) {
+        return;
+    }
+    link->readable = event_new(link->loop->base, bufferevent_getfd(link->bev), EV_READ | EV_PERSIST,
+                               on_link_readable, link);
+    if (link->readable != NULL && event_add(link->readable, NULL) == 0) {
+        (void)bufferevent_disable(link->bev, EV_READ);
+    } else if (link->readable != NULL) { /* it goes on as it is */
+        event_free(link->readable);
+        link->readable = NULL;
+    }
+}
+
+void redis_link_is_up(struct redis_link *link)
+{
+    link->is_ready = true;
+    read_directly(link);
+    link->back_off_ms = REDIS_BACK_OFF_MIN_MS;
+    if (link->has_complained) {
+        link->has_complained = false;
+        log_event(LOG_INFO, "shared_cache_up", "connection=%s", link->calls->name);
     }
 }
 
@@ -283,11 +521,7 @@ static void connect_link(struct redis_link *link, const struct address *address)
         disconnect(link); /* again at the next tick */
         return;
     }
-    link->functions = *link->reader->fn;
-    link->create_array = link->functions.createArray;
-    link->functions.createArray = create_short_array;
-    link->reader->fn = &link->functions;
-    link->reader->privdata = link;
+    set_reply_functions(link);
     bufferevent_setcb(link->bev, on_link_read, NULL, on_link_event, link);
     uint32_t serial = link->serial;
     if (!start_connecting(link, address) ||

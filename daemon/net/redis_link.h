@@ -24,9 +24,24 @@ typedef size_t redis_count;
 #else
 typedef int redis_count;
 #endif
-typedef void *(*redis_array_fn)(const redisReadTask *task, redis_count elements);
+
+#define REDIS_ELEMENTS_MAX 16u             /* of a reply that is an array */
+#define REDIS_OUT_BYTES ((size_t)16 << 10) /* sent at the end of a turn */
+#define REDIS_STRINGS_BYTES ((size_t)4 << 10)
+
+/* The reply that is being read: nothing is allocated for one that is short. */
+struct redis_reply {
+    redisReply objects[1 + REDIS_ELEMENTS_MAX]; /* the first is the whole */
+    redisReply *elements[REDIS_ELEMENTS_MAX];
+    char *long_strings[1 + REDIS_ELEMENTS_MAX]; /* on the heap, of an object each; or NULL */
+    unsigned count;
+    bool is_taken; /* its command looks at it, even if that ends the connection */
+    char strings[REDIS_STRINGS_BYTES]; /* each ends with NUL */
+    size_t strings_len;
+};
 
 struct bufferevent;
+struct event;
 struct redis_link;
 struct redis_tls;
 struct resolve_question;
@@ -60,9 +75,12 @@ struct redis_link {
     void *owner;
     struct resolve_question *question; /* NULL: the name is not being resolved */
     struct bufferevent *bev;           /* NULL: there is no connection */
+    struct event *readable;            /* of a link that is ready; NULL: bev reads */
     redisReader *reader;
     redisReplyObjectFunctions functions;
-    redis_array_fn create_array; /* hiredis's own */
+    struct redis_reply reply;
+    char out[REDIS_OUT_BYTES]; /* what is sent at the end of the turn, over a link that is ready */
+    size_t out_len;
     bool is_ready;
     bool has_complained;             /* of this outage, in the log */
     struct redis_expected *expected; /* of commands that have no reply yet: a ring */
@@ -95,6 +113,10 @@ bool redis_link_init(struct redis_link *link);
 /** Ends the connection without a word, and frees the room. Takes one that is all zero. */
 void redis_link_clear(struct redis_link *link);
 
+/** At the end of a turn: sends what the turn has asked for, in one write where the server takes it.
+ */
+void redis_link_flush(struct redis_link *link);
+
 /** Begin a connection. One that fails at once tells on_failed(). */
 void redis_link_connect(struct redis_link *link);
 
@@ -116,6 +138,16 @@ bool redis_link_is_full(const struct redis_link *link);
 /** @return false where it cannot be sent: the connection has ended then, if there was one */
 bool redis_link_send(struct redis_link *link, redis_reply_fn on_reply, uint32_t tag,
                      struct redis_words *words);
+
+/**
+ * Send @p count commands that are there as bytes, in one write.
+ *
+ * @param text       borrowed for the call
+ * @param on_replies of each command, which get no tag
+ * @return false where they cannot be sent: the connection has ended then, if there was one
+ */
+bool redis_link_send_text(struct redis_link *link, struct bytes text,
+                          const redis_reply_fn *on_replies, unsigned count);
 
 /** The last command has another reply. @param tag comes back as link->tag; 0: none */
 void redis_link_expect(struct redis_link *link, redis_reply_fn on_reply, uint32_t tag);

@@ -34,6 +34,27 @@ static EVP_MAC_CTX *keyed(const uint8_t key[DIGEST_LEN])
     return context;
 }
 
+/* For SipHash: its key is set for each name, as no context of OpenSSL 3.0 keeps it. */
+static EVP_MAC_CTX *for_targets(void)
+{
+    EVP_MAC *siphash = EVP_MAC_fetch(NULL, "SIPHASH", NULL);
+    EVP_MAC_CTX *context = siphash == NULL ? NULL : EVP_MAC_CTX_new(siphash);
+
+    EVP_MAC_free(siphash);
+    return context;
+}
+
+/* What makes names besides HMAC. */
+static bool prepare_names(struct bytes secret, struct shared_keys *keys)
+{
+    keys->digest = EVP_MD_CTX_new();
+    keys->targets = for_targets();
+    return keys->digest != NULL && EVP_DigestInit_ex(keys->digest, EVP_sha256(), NULL) == 1 &&
+           keys->targets != NULL &&
+           (secret.len == 0 || derive_key(secret, "shared targets", (struct bytes){0},
+                                          keys->target_key, sizeof keys->target_key));
+}
+
 bool shared_keys_derive(struct bytes secret, struct shared_keys *keys)
 {
     static const char *const labels[SHARED_KEYS] = {[SHARED_ENTRY] = "shared entries",
@@ -43,7 +64,7 @@ bool shared_keys_derive(struct bytes secret, struct shared_keys *keys)
     shared_keys_clear(keys);
     keys->has_secret = secret.len > 0;
     keys->cipher = EVP_CIPHER_CTX_new();
-    bool is_good = keys->cipher != NULL &&
+    bool is_good = prepare_names(secret, keys) && keys->cipher != NULL &&
                    EVP_CipherInit_ex(keys->cipher, EVP_aes_256_gcm(), NULL, NULL, NULL, 1) == 1;
     for (unsigned i = 0; i < SHARED_KEYS && is_good; i++) {
         uint8_t key[DIGEST_LEN] = {0};
@@ -67,6 +88,9 @@ void shared_keys_clear(struct shared_keys *keys)
         EVP_MAC_CTX_free(keys->macs[i]);
     }
     EVP_CIPHER_CTX_free(keys->cipher);
+    EVP_MD_CTX_free(keys->digest);
+    EVP_MAC_CTX_free(keys->targets);
+    OPENSSL_cleanse(keys->target_key, sizeof keys->target_key);
     *keys = (struct shared_keys){.has_secret = false};
 }
 
@@ -89,7 +113,33 @@ static bool mac_of(EVP_MAC_CTX *context, const uint8_t *name, struct bytes body,
 bool shared_name(const struct shared_keys *keys, struct bytes key,
                  uint8_t ret_name[SHARED_NAME_LEN])
 {
-    return mac_of(keys->macs[SHARED_NAME], NULL, key, ret_name);
+    if (keys->has_secret) {
+        return mac_of(keys->macs[SHARED_NAME], NULL, key, ret_name);
+    }
+    /* Without a secret HMAC would have a key that all know. */
+    if (keys->digest != NULL && EVP_DigestInit_ex(keys->digest, NULL, NULL) == 1 &&
+        EVP_DigestUpdate(keys->digest, key.data, key.len) == 1 &&
+        EVP_DigestFinal_ex(keys->digest, ret_name, NULL) == 1) {
+        return true;
+    }
+    ERR_clear_error();
+    return false;
+}
+
+bool shared_target_name(const struct shared_keys *keys, struct bytes key,
+                        uint8_t ret_name[SHARED_TARGET_LEN])
+{
+    size_t made = 0;
+    bool is_good =
+        keys->targets != NULL &&
+        EVP_MAC_init(keys->targets, keys->target_key, sizeof keys->target_key, NULL) == 1 &&
+        EVP_MAC_update(keys->targets, key.data, key.len) == 1 &&
+        EVP_MAC_final(keys->targets, ret_name, &made, SHARED_TARGET_LEN) == 1;
+
+    if (!is_good) {
+        ERR_clear_error();
+    }
+    return is_good && made == SHARED_TARGET_LEN;
 }
 
 /* ---- what is encrypted ---- */

@@ -29,13 +29,20 @@ enum shared_kind {
 #define SHARED_SALT_LEN 32u
 #define SHARED_TAG_LEN 16u
 
+/* Bytes of the key for names of targets. */
+#define SHARED_TARGET_KEY_LEN 16u
+
 struct evp_mac_ctx_st;
+struct evp_md_ctx_st;
 struct evp_cipher_ctx_st;
 
 struct shared_keys {
     bool has_secret;
     struct evp_mac_ctx_st *macs[SHARED_KEYS]; /* contexts that keep their keys; NULL: none */
     struct evp_cipher_ctx_st *cipher;         /* has no key that is used twice */
+    struct evp_md_ctx_st *digest;             /* SHA-256, for names without a secret */
+    struct evp_mac_ctx_st *targets;           /* SipHash, with: */
+    uint8_t target_key[SHARED_TARGET_KEY_LEN];
 };
 
 /* A version, and the MAC, or salt and tag. */
@@ -52,9 +59,23 @@ bool shared_keys_derive(struct bytes secret, struct shared_keys *keys);
 /** Frees the keys, and forgets them; takes some that are zero. */
 void shared_keys_clear(struct shared_keys *keys);
 
-/** @param key bytes of a cache key. @return false where OpenSSL has no memory */
+/** Name of an entry: HMAC, or SHA-256 where there is no secret.
+ *
+ * @param key bytes of a cache key
+ * @return false where OpenSSL has no memory */
 bool shared_name(const struct shared_keys *keys, struct bytes key,
                  uint8_t ret_name[SHARED_NAME_LEN]);
+
+/**
+ * Name of a target, by SipHash, which costs a fifth: if two targets have one name, which nobody can
+ * choose who does not know the secret, a change of one makes answers of the other useless, never
+ * wrong.
+ *
+ * @param key the part of a cache key that is the target
+ * @return false where OpenSSL has no memory
+ */
+bool shared_target_name(const struct shared_keys *keys, struct bytes key,
+                        uint8_t ret_name[SHARED_TARGET_LEN]);
 
 /** Bytes of the head of that kind. */
 size_t shared_head_len(const struct shared_keys *keys, enum shared_kind kind);

@@ -13,6 +13,7 @@
 #include "net/loop_internal.h"
 #include "net/redis_link.h"
 #include "net/redis_tls.h"
+#include "net/shared_look.h"
 
 #include <endian.h>
 #include <errno.h>
@@ -26,12 +27,15 @@
 #define BEAT_MS 1000u    /* between beats, */
 #define SILENCE_MS 3000u /* and after so long without one the channel is down */
 
-#define LOOKS_MAX 1024u          /* questions without an answer */
-#define GENERATION_TTL_S "90000" /* longer than any answer is fresh: 25 h */
-#define RUN_LEN 16u              /* of the 40 digits of a server's run */
-#define HALF_LEN (SHARED_GENERATION_LEN / 2)
-#define KEY_MAX 192u
-#define KEY_BEGIN_MAX (KEY_MAX - 2 * SHARED_NAME_LEN - 3) /* the rest: kind, colon, name, NUL */
+#define LOOKS_MAX 1024u /* questions without an answer */
+#define RUN_LEN 16u     /* of the 40 digits of a server's run */
+
+/* A question that has no answer yet. */
+struct look {
+    uint64_t number;
+    uint8_t entry[SHARED_NAME_LEN], target[SHARED_TARGET_LEN];
+    bool makes; /* a generation, where there is none */
+};
 
 struct shared_store {
     struct loop *loop;
@@ -42,19 +46,20 @@ struct shared_store {
     struct resolver *resolver;
     struct redis_tls *tls; /* NULL: none */
     struct redis_link commands, channel;
-    unsigned turn;                  /* which address of a name */
-    char keys_begin[KEY_BEGIN_MAX]; /* PREFIX:RUN: */
+    unsigned turn;                   /* which address of a name */
+    char keys_begin[LOOK_BEGIN_MAX]; /* PREFIX:RUN: */
     size_t keys_begin_len;
     uint8_t id[SHARED_ID_LEN];
-    char changes_name[KEY_MAX], beat_name[KEY_MAX];
-    uint64_t looks[LOOKS_MAX]; /* their numbers: a ring */
+    char changes_name[LOOK_KEY_MAX], beat_name[LOOK_KEY_MAX];
+    struct look_text look;        /* since the link is ready */
+    struct look looks[LOOKS_MAX]; /* a ring */
     unsigned look_first, look_count;
     uint64_t left_ms; /* of the value whose reply comes next */
     bool owes;        /* there were changes that could not be told, */
     bool is_paying;   /* and the server is being told that all targets count as changed */
     bool is_heard;    /* the channel is up */
     uint64_t heard_ms, beat_ms;
-    uint8_t random[64 * HALF_LEN]; /* for generations: those at the end have been used */
+    uint8_t random[64 * LOOK_FRESH_LEN]; /* for generations: those at the end have been used */
     size_t random_left;
 };
 
@@ -73,22 +78,16 @@ static void set_heard(struct shared_store *store, bool is_heard)
 
 /* ---- keys ---- */
 
-/* Two digits for each byte. @return where they end */
-static char *put_key_hex(char *at, const uint8_t *bytes, unsigned len)
+/* Two digits for each byte, and the end of a text. */
+static void put_key_hex(char *at, const uint8_t *bytes, unsigned len)
 {
-    static const char digits[] = "0123456789abcdef";
-
-    for (unsigned i = 0; i < len; i++) {
-        *at++ = digits[bytes[i] >> 4];
-        *at++ = digits[bytes[i] & 15];
-    }
-    *at = '\0';
-    return at;
+    *look_put_digits(at, bytes, len) = '\0';
 }
 
-/* PREFIX:RUN:KIND, and a name where there is one: the beginning is as long as KEY_MAX allows. */
+/* PREFIX:RUN:KIND, and a name where there is one: the beginning is as long as LOOK_KEY_MAX allows.
+ */
 static void name_key(const struct shared_store *store, char kind, const uint8_t *name,
-                     char ret_key[KEY_MAX])
+                     unsigned name_len, char ret_key[LOOK_KEY_MAX])
 {
     char *at = ret_key;
 
@@ -98,7 +97,7 @@ static void name_key(const struct shared_store *store, char kind, const uint8_t 
     *at = '\0';
     if (name != NULL) {
         *at++ = ':';
-        (void)put_key_hex(at, name, SHARED_NAME_LEN);
+        put_key_hex(at, name, name_len);
     }
 }
 
@@ -153,7 +152,7 @@ static void on_generation_deleted(struct redis_link *link, const redisReply *rep
     }
 }
 
-/* HALF_LEN bytes that were not used yet, until the next call. @return NULL: there are none */
+/* LOOK_FRESH_LEN bytes that were not used yet, until the next call. @return NULL: there are none */
 static const uint8_t *take_random(struct shared_store *store)
 {
     if (store->random_left == 0 && RAND_bytes(store->random, (int)sizeof store->random) == 1) {
@@ -162,38 +161,36 @@ static const uint8_t *take_random(struct shared_store *store)
     if (store->random_left == 0) {
         return NULL;
     }
-    store->random_left -= HALF_LEN;
+    store->random_left -= LOOK_FRESH_LEN;
     return store->random + store->random_left;
 }
 
-/* Random bytes, unless there are some: in time, those that a change has deleted come back as
- * others. */
-static bool make_generation(struct shared_store *store, char kind, const uint8_t *name)
+/* Of all targets: random bytes, unless there are some. */
+static void make_generation_of_all(struct shared_store *store)
 {
     const uint8_t *fresh = take_random(store);
-    char key[KEY_MAX];
+    char key[LOOK_KEY_MAX];
     struct redis_words words = {.count = 0};
 
-    if (fresh == NULL) {
-        return false;
+    if (fresh != NULL) {
+        name_key(store, 'e', NULL, 0, key);
+        redis_text(&words, "SET");
+        redis_text(&words, key);
+        redis_word(&words, fresh, LOOK_FRESH_LEN);
+        redis_text(&words, "NX");
+        (void)redis_link_send(&store->commands, on_any, 0, &words);
     }
-    name_key(store, kind, name, key);
-    redis_text(&words, "SET");
-    redis_text(&words, key);
-    redis_word(&words, fresh, HALF_LEN);
-    redis_text(&words, "NX");
-    if (name != NULL) {
-        redis_text(&words, "EX");
-        redis_text(&words, GENERATION_TTL_S);
-    }
-    return redis_link_send(&store->commands, on_any, 0, &words);
 }
 
 static void commands_ready(struct shared_store *store)
 {
+    if (!look_prepare(&store->look, store->keys_begin, store->keys_begin_len)) {
+        redis_link_fail(&store->commands, "out of memory");
+        return;
+    }
     redis_link_is_up(&store->commands);
     store->beat_ms = 0;
-    (void)make_generation(store, 'e', NULL);
+    make_generation_of_all(store);
 }
 
 /* All that was kept counts no more. */
@@ -226,16 +223,16 @@ static bool read_run(struct shared_store *store, const redisReply *reply)
     if (at == NULL || strspn(at + sizeof field - 1, "0123456789abcdef") < RUN_LEN) {
         return false;
     }
-    int len = snprintf(store->keys_begin, KEY_BEGIN_MAX, "%s:%.*s:", store->options->prefix,
+    int len = snprintf(store->keys_begin, LOOK_BEGIN_MAX, "%s:%.*s:", store->options->prefix,
                        (int)RUN_LEN, at + sizeof field - 1);
     store->keys_begin_len = (size_t)len;
-    return len > 0 && (size_t)len < KEY_BEGIN_MAX;
+    return len > 0 && (size_t)len < LOOK_BEGIN_MAX;
 }
 
 static void on_server_info(struct redis_link *link, const redisReply *reply)
 {
     struct shared_store *store = store_of(link);
-    char key[KEY_MAX];
+    char key[LOOK_KEY_MAX];
     struct redis_words words = {.count = 0};
 
     if (!read_run(store, reply)) {
@@ -246,7 +243,7 @@ static void on_server_info(struct redis_link *link, const redisReply *reply)
         commands_ready(store);
         return;
     }
-    name_key(store, 'e', NULL, key);
+    name_key(store, 'e', NULL, 0, key);
     redis_text(&words, "DEL");
     redis_text(&words, key);
     store->is_paying = redis_link_send(link, on_all_deleted, 0, &words);
@@ -419,12 +416,12 @@ static void on_tick(evutil_socket_t fd, short what, void *data)
 /* ---- the store ---- */
 
 static void name_beats(const struct shared_store *store, const uint8_t id[SHARED_ID_LEN],
-                       char ret_name[KEY_MAX])
+                       char ret_name[LOOK_KEY_MAX])
 {
-    int len = snprintf(ret_name, KEY_MAX, "%s:beat:", store->options->prefix);
+    int len = snprintf(ret_name, LOOK_KEY_MAX, "%s:beat:", store->options->prefix);
 
     if (len > 0) {
-        (void)put_key_hex(ret_name + len, id, SHARED_ID_LEN);
+        put_key_hex(ret_name + len, id, SHARED_ID_LEN);
     }
 }
 
@@ -498,6 +495,11 @@ void shared_store_free(struct shared_store *store)
     free(store);
 }
 
+void shared_store_flush(struct shared_store *store)
+{
+    redis_link_flush(&store->commands);
+}
+
 bool shared_store_is_ready(const struct shared_store *store)
 {
     return store->commands.is_ready;
@@ -542,18 +544,61 @@ static bool read_found(const redisReply *reply, struct shared_found *ret_found,
         }
         is_known =
             is_known &&
-            (i == 0 || (at[i]->type == REDIS_REPLY_STRING && (size_t)at[i]->len == HALF_LEN));
+            (i == 0 || (at[i]->type == REDIS_REPLY_STRING && (size_t)at[i]->len == LOOK_FRESH_LEN));
     }
     *ret_lacks_all = at[2]->type == REDIS_REPLY_NIL;
     if (is_known) {
-        memcpy(ret_generation, at[1]->str, HALF_LEN);
-        memcpy(ret_generation + HALF_LEN, at[2]->str, HALF_LEN);
+        memcpy(ret_generation, at[1]->str, LOOK_FRESH_LEN);
+        memcpy(ret_generation + LOOK_FRESH_LEN, at[2]->str, LOOK_FRESH_LEN);
         ret_found->generation = (struct bytes){ret_generation, SHARED_GENERATION_LEN};
     }
     if (is_known && at[0]->type == REDIS_REPLY_STRING) {
         ret_found->value = (struct bytes){(const uint8_t *)at[0]->str, (size_t)at[0]->len};
     }
     return true;
+}
+
+static void on_entry_read(struct redis_link *link, const redisReply *reply);
+
+/* @return false where it cannot be sent now */
+static bool send_look(struct shared_store *store, const struct look *look)
+{
+    static const redis_reply_fn on_replies[] = {on_any, on_left, on_entry_read};
+    const unsigned count = sizeof on_replies / sizeof *on_replies;
+    struct redis_link *link = &store->commands;
+
+    if (!link->is_ready || store->look_count == LOOKS_MAX || redis_link_is_full(link)) {
+        return false;
+    }
+    const uint8_t *fresh = look->makes ? take_random(store) : NULL;
+    if (look->makes && fresh == NULL) {
+        return false;
+    }
+    unsigned first = look->makes ? 0 : 1;
+    struct bytes text = look_write(&store->look, look->entry, look->target, fresh);
+    if (!redis_link_send_text(link, text, on_replies + first, count - first)) {
+        return false;
+    }
+    store->looks[(store->look_first + store->look_count++) % LOOKS_MAX] = *look;
+    return true;
+}
+
+/*
+ * Most questions are for targets that have a generation already; for another one it is made, and
+ * asked for again: what another replica has made meanwhile counts. So a first miss takes two turns.
+ * @return false where there is one, or it cannot be made
+ */
+static bool ask_again(struct shared_store *store, struct look *look,
+                      const struct shared_found *found, bool lacks_all)
+{
+    if (lacks_all) {
+        make_generation_of_all(store);
+    }
+    if (look->makes || found->generation.len > 0) {
+        return false;
+    }
+    look->makes = true;
+    return send_look(store, look);
 }
 
 static void on_entry_read(struct redis_link *link, const redisReply *reply)
@@ -567,57 +612,40 @@ static void on_entry_read(struct redis_link *link, const redisReply *reply)
         redis_link_fail(link, "an answer that is none");
         return;
     }
-    uint64_t number = store->looks[store->look_first];
+    struct look look = store->looks[store->look_first];
     store->look_first = (store->look_first + 1) % LOOKS_MAX;
     store->look_count--;
+    found.entry = look.entry;
     found.left_ms = store->left_ms;
     if (found.left_ms == 0) {
         found.value = (struct bytes){0};
     }
-    if (lacks_all) {
-        (void)make_generation(store, 'e', NULL);
+    if (!is_error && ask_again(store, &look, &found, lacks_all)) {
+        return;
     }
-    store->handler->on_found(store->context, number, is_error ? NULL : &found);
+    store->handler->on_found(store->context, look.number, is_error ? NULL : &found);
 }
 
 bool shared_store_look(struct shared_store *store, const uint8_t entry[SHARED_NAME_LEN],
-                       const uint8_t target[SHARED_NAME_LEN], uint64_t number)
+                       const uint8_t target[SHARED_TARGET_LEN], uint64_t number)
 {
-    char value_key[KEY_MAX], target_key[KEY_MAX], all_key[KEY_MAX];
-    struct redis_link *link = &store->commands;
-    struct redis_words read = {.count = 0}, left = {.count = 0};
+    struct look look = {.number = number};
 
-    if (!link->is_ready || store->look_count == LOOKS_MAX || redis_link_is_full(link)) {
-        return false;
-    }
-    name_key(store, 'v', entry, value_key);
-    name_key(store, 'g', target, target_key);
-    name_key(store, 'e', NULL, all_key);
-    redis_text(&read, "MGET");
-    redis_text(&read, value_key);
-    redis_text(&read, target_key);
-    redis_text(&read, all_key);
-    redis_text(&left, "PTTL");
-    redis_text(&left, value_key);
-    /* No transaction: a server without memory takes none. */
-    if (!make_generation(store, 'g', target) || !redis_link_send(link, on_left, 0, &left) ||
-        !redis_link_send(link, on_entry_read, 0, &read)) {
-        return false;
-    }
-    store->looks[(store->look_first + store->look_count++) % LOOKS_MAX] = number;
-    return true;
+    memcpy(look.entry, entry, SHARED_NAME_LEN);
+    memcpy(look.target, target, SHARED_TARGET_LEN);
+    return send_look(store, &look);
 }
 
 bool shared_store_put(struct shared_store *store, const uint8_t entry[SHARED_NAME_LEN],
                       struct bytes value, uint64_t ttl_ms)
 {
-    char key[KEY_MAX], ttl[24];
+    char key[LOOK_KEY_MAX], ttl[24];
     struct redis_words words = {.count = 0};
 
     if (!store->commands.is_ready || redis_link_is_full(&store->commands)) {
         return false;
     }
-    name_key(store, 'v', entry, key);
+    name_key(store, 'v', entry, SHARED_NAME_LEN, key);
     (void)snprintf(ttl, sizeof ttl, "%llu", (unsigned long long)ttl_ms);
     redis_text(&words, "SET");
     redis_text(&words, key);
@@ -627,11 +655,11 @@ bool shared_store_put(struct shared_store *store, const uint8_t entry[SHARED_NAM
     return redis_link_send(&store->commands, on_any, 0, &words);
 }
 
-void shared_store_change(struct shared_store *store, const uint8_t target[SHARED_NAME_LEN],
+void shared_store_change(struct shared_store *store, const uint8_t target[SHARED_TARGET_LEN],
                          struct bytes told, uint32_t tag, uint64_t number)
 {
     struct redis_link *link = &store->commands;
-    char key[KEY_MAX];
+    char key[LOOK_KEY_MAX];
     struct redis_words del = {.count = 0}, publish = {.count = 0};
 
     if (target == NULL || !link->is_ready || redis_link_is_full(link)) {
@@ -641,7 +669,7 @@ void shared_store_change(struct shared_store *store, const uint8_t target[SHARED
         store->owes = true;
         return;
     }
-    name_key(store, 'g', target, key);
+    name_key(store, 'g', target, SHARED_TARGET_LEN, key);
     redis_text(&del, "DEL"); /* which a server that is full does, too */
     redis_text(&del, key);
     redis_text(&publish, "PUBLISH");
@@ -664,7 +692,7 @@ const uint8_t *shared_store_id(const struct shared_store *store)
 void shared_store_confirm(struct shared_store *store, const uint8_t id[SHARED_ID_LEN],
                           uint64_t number)
 {
-    char name[KEY_MAX];
+    char name[LOOK_KEY_MAX];
     struct redis_words words = {.count = 0};
     uint64_t text = htobe64(number);
 

@@ -28,8 +28,9 @@
 #include "base/address.h"
 #include "coap/message.h"
 
-/* Bytes of the names of entries and targets: digests. */
+/* Bytes of the names of entries and of targets: digests. */
 #define SHARED_NAME_LEN 32u
+#define SHARED_TARGET_LEN 16u
 
 /* Bytes by which a store is told apart from others, for confirmations. */
 #define SHARED_ID_LEN 8u
@@ -63,6 +64,7 @@ struct shared_store_options {
 struct shared_found {
     struct bytes value;      /* data NULL: none */
     struct bytes generation; /* SHARED_GENERATION_LEN; empty: not known, nothing can be kept */
+    const uint8_t *entry;    /* the name that was asked for */
     uint64_t left_ms;        /* for so long the server keeps it, or the one that it has replaced */
 };
 
@@ -101,6 +103,9 @@ int shared_store_new(struct loop *loop, struct resolver *resolver,
 /** Ends the connections; nothing is called any more. Takes NULL. */
 void shared_store_free(struct shared_store *store);
 
+/** At the end of a turn: sends what it has asked for. */
+void shared_store_flush(struct shared_store *store);
+
 /** Whether questions can be sent: false while connecting, and after an error until the next try. */
 bool shared_store_is_ready(const struct shared_store *store);
 
@@ -114,7 +119,7 @@ bool shared_store_hears(const struct shared_store *store);
  * @return false where it cannot be asked now
  */
 bool shared_store_look(struct shared_store *store, const uint8_t entry[SHARED_NAME_LEN],
-                       const uint8_t target[SHARED_NAME_LEN], uint64_t number);
+                       const uint8_t target[SHARED_TARGET_LEN], uint64_t number);
 
 /** Keep @p value for @p ttl_ms. @return false where it cannot be sent now; it may get lost later */
 bool shared_store_put(struct shared_store *store, const uint8_t entry[SHARED_NAME_LEN],
@@ -129,7 +134,7 @@ bool shared_store_put(struct shared_store *store, const uint8_t entry[SHARED_NAM
  * @param tag    comes back by on_told, or on_all_told() is called later
  * @param number comes back by on_passed_on, if it can be said now; 0: no need
  */
-void shared_store_change(struct shared_store *store, const uint8_t target[SHARED_NAME_LEN],
+void shared_store_change(struct shared_store *store, const uint8_t target[SHARED_TARGET_LEN],
                          struct bytes told, uint32_t tag, uint64_t number);
 
 /** Random; borrowed from the store. */

@@ -26,6 +26,11 @@ void shared_store_free(struct shared_store *store)
     (void)store;
 }
 
+void shared_store_flush(struct shared_store *store)
+{
+    (void)store;
+}
+
 bool shared_store_is_ready(const struct shared_store *store)
 {
     (void)store;
@@ -39,7 +44,7 @@ bool shared_store_hears(const struct shared_store *store)
 }
 
 bool shared_store_look(struct shared_store *store, const uint8_t entry[SHARED_NAME_LEN],
-                       const uint8_t target[SHARED_NAME_LEN], uint64_t number)
+                       const uint8_t target[SHARED_TARGET_LEN], uint64_t number)
 {
     (void)store;
     (void)entry;
@@ -58,7 +63,7 @@ bool shared_store_put(struct shared_store *store, const uint8_t entry[SHARED_NAM
     return false;
 }
 
-void shared_store_change(struct shared_store *store, const uint8_t target[SHARED_NAME_LEN],
+void shared_store_change(struct shared_store *store, const uint8_t target[SHARED_TARGET_LEN],
                          struct bytes told, uint32_t tag, uint64_t number)
 {
     (void)store;
@@ -96,6 +101,15 @@ void shared_keys_clear(struct shared_keys *keys)
 
 bool shared_name(const struct shared_keys *keys, struct bytes key,
                  uint8_t ret_name[SHARED_NAME_LEN])
+{
+    (void)keys;
+    (void)key;
+    (void)ret_name;
+    return false;
+}
+
+bool shared_target_name(const struct shared_keys *keys, struct bytes key,
+                        uint8_t ret_name[SHARED_TARGET_LEN])
 {
     (void)keys;
     (void)key;

@@ -24,12 +24,12 @@ struct fake_entry {
 };
 
 struct fake_generation {
-    uint8_t name[SHARED_NAME_LEN];
+    uint8_t name[SHARED_TARGET_LEN];
     uint64_t number; /* 0: none */
 };
 
 struct fake_look {
-    uint8_t entry[SHARED_NAME_LEN], target[SHARED_NAME_LEN];
+    uint8_t entry[SHARED_NAME_LEN], target[SHARED_TARGET_LEN];
     uint64_t number;
     struct shared_store *store; /* that asks */
 };
@@ -81,12 +81,12 @@ static struct fake_generation *generation_of(const uint8_t *name)
 {
     size_t i = 0;
     while (i < fake.generation_count &&
-           memcmp(fake.generations[i].name, name, SHARED_NAME_LEN) != 0) {
+           memcmp(fake.generations[i].name, name, SHARED_TARGET_LEN) != 0) {
         i++;
     }
     if (i == fake.generation_count) {
         assert_true(i < ENTRIES_MAX);
-        memcpy(fake.generations[i].name, name, SHARED_NAME_LEN);
+        memcpy(fake.generations[i].name, name, SHARED_TARGET_LEN);
         fake.generations[i].number = 0;
         fake.generation_count++;
     }
@@ -101,7 +101,8 @@ static void answer_look(const struct fake_look *look)
     uint64_t now_ms = loop_now_ms(fake.store->loop);
     of_target->number = of_target->number != 0 ? of_target->number : ++fake.last_number;
     memcpy(generation, &of_target->number, sizeof(of_target->number));
-    struct shared_found found = {.generation = {generation, sizeof(generation)}};
+    struct shared_found found = {.generation = {generation, sizeof(generation)},
+                                 .entry = look->entry};
     if (kept != NULL && kept->until_ms > now_ms) {
         found.value = (struct bytes){kept->value, kept->len};
         found.left_ms = kept->until_ms - now_ms;
@@ -260,6 +261,11 @@ void shared_store_free(struct shared_store *store)
     free(store);
 }
 
+void shared_store_flush(struct shared_store *store)
+{
+    (void)store;
+}
+
 bool shared_store_is_ready(const struct shared_store *store)
 {
     (void)store;
@@ -273,12 +279,12 @@ bool shared_store_hears(const struct shared_store *store)
 }
 
 bool shared_store_look(struct shared_store *store, const uint8_t entry[SHARED_NAME_LEN],
-                       const uint8_t target[SHARED_NAME_LEN], uint64_t number)
+                       const uint8_t target[SHARED_TARGET_LEN], uint64_t number)
 {
     assert_true(fake.look_count < WAITING_MAX);
     struct fake_look *look = &fake.looks[fake.look_count++];
     memcpy(look->entry, entry, SHARED_NAME_LEN);
-    memcpy(look->target, target, SHARED_NAME_LEN);
+    memcpy(look->target, target, SHARED_TARGET_LEN);
     look->number = number;
     look->store = store;
     fake.counts.looks++;
@@ -302,7 +308,7 @@ bool shared_store_put(struct shared_store *store, const uint8_t entry[SHARED_NAM
     return true;
 }
 
-void shared_store_change(struct shared_store *store, const uint8_t target[SHARED_NAME_LEN],
+void shared_store_change(struct shared_store *store, const uint8_t target[SHARED_TARGET_LEN],
                          struct bytes told, uint32_t tag, uint64_t number)
 {
     assert_true(target != NULL && told.len <= sizeof(fake.told));
@@ -365,6 +371,15 @@ bool shared_name(const struct shared_keys *keys, struct bytes key,
         memcpy(ret_name + 8 * (size_t)i, &part, sizeof(part));
     }
     return true;
+}
+
+bool shared_target_name(const struct shared_keys *keys, struct bytes key,
+                        uint8_t ret_name[SHARED_TARGET_LEN])
+{
+    uint8_t name[SHARED_NAME_LEN];
+    bool is_good = shared_name(keys, key, name);
+    memcpy(ret_name, name, SHARED_TARGET_LEN);
+    return is_good;
 }
 
 size_t shared_head_len(const struct shared_keys *keys, enum shared_kind kind)

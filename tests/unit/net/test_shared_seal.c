@@ -137,6 +137,55 @@ static void test_what_has_no_room_does_not_open(void **state)
     shared_keys_clear(&keys);
 }
 
+/* Both names of a key, one after the other. */
+static void names_of(const struct shared_keys *keys, const char *key,
+                     uint8_t ret_names[SHARED_NAME_LEN + SHARED_TARGET_LEN])
+{
+    const struct bytes bytes = {(const uint8_t *)key, strlen(key)};
+    assert_true(shared_name(keys, bytes, ret_names));
+    assert_true(shared_target_name(keys, bytes, ret_names + SHARED_NAME_LEN));
+}
+
+static void test_names_are_those_of_the_secret(void **state)
+{
+    struct shared_keys here = keys_of(SECRET), there = keys_of(SECRET),
+                       other = keys_of(SECRET "another one"), none = keys_of("");
+    uint8_t names[SHARED_NAME_LEN + SHARED_TARGET_LEN], same[sizeof(names)], again[sizeof(names)];
+    (void)state;
+    names_of(&here, "a target", names);
+    names_of(&there, "another target", same);
+    assert_memory_not_equal(names, same, SHARED_NAME_LEN);
+    assert_memory_not_equal(names + SHARED_NAME_LEN, same + SHARED_NAME_LEN, SHARED_TARGET_LEN);
+    names_of(&there, "a target", same);
+    assert_memory_equal(names, same, sizeof(names));
+    struct shared_keys *strange[] = {&other, &none};
+    for (unsigned i = 0; i < 2; i++) {
+        names_of(strange[i], "a target", again);
+        assert_memory_not_equal(names, again, SHARED_NAME_LEN);
+        assert_memory_not_equal(names + SHARED_NAME_LEN, again + SHARED_NAME_LEN,
+                                SHARED_TARGET_LEN);
+        shared_keys_clear(strange[i]);
+    }
+    shared_keys_clear(&here);
+    shared_keys_clear(&there);
+}
+
+/* FIPS 180-4's example. */
+static void test_names_without_a_secret_are_digests(void **state)
+{
+    static const uint8_t abc[] = {0xba, 0x78, 0x16, 0xbf, 0x8f, 0x01, 0xcf, 0xea, 0x41, 0x41, 0x40,
+                                  0xde, 0x5d, 0xae, 0x22, 0x23, 0xb0, 0x03, 0x61, 0xa3, 0x96, 0x17,
+                                  0x7a, 0x9c, 0xb4, 0x10, 0xff, 0x61, 0xf2, 0x00, 0x15, 0xad};
+    struct shared_keys keys = keys_of("");
+    uint8_t names[SHARED_NAME_LEN + SHARED_TARGET_LEN], again[sizeof(names)];
+    (void)state;
+    names_of(&keys, "abc", names);
+    assert_memory_equal(names, abc, sizeof(abc));
+    names_of(&keys, "abc", again);
+    assert_memory_equal(names, again, sizeof(names));
+    shared_keys_clear(&keys);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -145,6 +194,8 @@ int main(void)
         cmocka_unit_test(test_no_key_is_used_twice),
         cmocka_unit_test(test_a_private_entry_needs_a_secret),
         cmocka_unit_test(test_what_has_no_room_does_not_open),
+        cmocka_unit_test(test_names_are_those_of_the_secret),
+        cmocka_unit_test(test_names_without_a_secret_are_digests),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
