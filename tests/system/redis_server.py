@@ -3,6 +3,7 @@
 
 import contextlib
 import os
+import re
 import shutil
 import signal
 import socket
@@ -12,9 +13,16 @@ import tempfile
 from coap_wire import PATIENCE_S
 from processes import wait_until
 
-# Redis of Debian, Valkey of Debian 13: those that are installed.
-PROGRAMS = [path for path in map(shutil.which, ("redis-server", "valkey-server")) if path]
+# Redis of Debian, Valkey of Debian 13: those that are installed, unless CRI_REDIS_SERVERS has others.
+NAMES = os.environ.get("CRI_REDIS_SERVERS", "redis-server:valkey-server").split(":")
+PROGRAMS = [path for path in map(shutil.which, NAMES) if path]
 PROGRAM = PROGRAMS[0] if PROGRAMS else None
+
+
+def version_of(program):
+    """Of a server that says so, as (7, 0); of Valkey its own."""
+    said = subprocess.run([program, "--version"], stdout=subprocess.PIPE, text=True, check=True)
+    return tuple(map(int, re.search(r"v=(\d+)\.(\d+)", said.stdout).groups()))
 
 
 class Redis:

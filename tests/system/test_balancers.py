@@ -5,7 +5,9 @@ is killed, and no request is lost beyond RFC 7252's retransmission. A short form
 import contextlib
 import os
 import pathlib
+import shutil
 import signal
+import subprocess
 import sys
 import time
 
@@ -19,6 +21,7 @@ from target import Target
 sys.path.insert(1, os.path.join(os.path.dirname(__file__), "..", "..", "bench"))
 from replica_net import ADDRESS, BACK, REPLICAS, Cluster, Processes, lacks
 
+EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "docs/examples/replicas"
 OBSERVE = 6
 LOST = ("reset", "unacknowledged", "unanswered", "unfinished")
 
@@ -34,6 +37,17 @@ def cluster(request, tmp_path):
     with Cluster(tmp_path, programs, request.param, ("proxy.workers=1",),
                  shared=PROGRAM is not None) as running:
         yield running
+
+
+@pytest.mark.skipif(shutil.which("docker-compose") is None, reason="docker-compose is not installed")
+def test_the_compose_file_is_one(tmp_path):
+    """Its form only: docker-compose checks it without an engine."""
+    shutil.copy(EXAMPLES / "compose.yaml", tmp_path)
+    (tmp_path / "secret").touch()
+    said = subprocess.run(["docker-compose", "config"], cwd=tmp_path, text=True, capture_output=True,
+                          timeout=PATIENCE_S)
+    assert said.returncode == 0, said.stderr
+    assert said.stdout.count("cache.shared=redis://198.51.100.7\n") == len(REPLICAS)
 
 
 class Observed:

@@ -18,7 +18,7 @@ from admin_wire import http, http_place, parse_metrics, value_of
 from coap_wire import GET, PATIENCE_S, PUT, Message, Origin, code, uint
 from ports import closed_port, free_port
 from processes import Proxy, run_criproxyd, wait_until
-from redis_server import PROGRAM, PROGRAMS, Redis, read_reply
+from redis_server import PROGRAM, PROGRAMS, Redis, read_reply, version_of
 from stream_wire import Stream, client_context
 from target import Target
 from test_http_targets import Handler, Server
@@ -645,6 +645,8 @@ def test_a_password_and_a_user(start, origin, tmp_path):
     """Issue 20, item 1: ACL users over TCP, with no more rights than the manual names."""
     port = free_port()
     rights = ("~mine:* &mine:* +auth +select +info +set +mget +pttl +del +publish +subscribe").split()
+    if version_of(PROGRAM) < (6, 2):
+        rights.remove("&mine:*")  # any channel there
     with Redis("--port", str(port), "--bind", "127.0.0.1", "--user", "cri", "on", ">letmein",
                *rights) as redis:
         (tmp_path / "right").write_text("letmein\n")
@@ -730,6 +732,7 @@ def say_without_end(connection):
 
 INFO = b"\r\nrun_id:" + b"0123456789abcdef" * 2 + b"01234567\r\n"
 GREETING = b"$%d\r\n%s\r\n" % (len(INFO), INFO)
+LONG_GREETING = b"$%d\r\n%s\r\n" % (9000 + len(INFO), b"a" * 9000 + INFO)
 
 HOSTILE = [
     pytest.param(say(b"HTTP/1.1 400 Bad Request\r\n\r\n"), r"Protocol error", id="garbage"),
@@ -738,12 +741,15 @@ HOSTILE = [
     pytest.param(say(b"*1000000\r\n"), r".", id="many"),
     pytest.param(say(b"*1\r\n" * 9), r".", id="deep"),
     pytest.param(say(b"*16\r\n" + b"$4\r\nabcd\r\n" * 16), r".", id="array"),
+    pytest.param(say(b"*2\r\n*1\r\n:1\r\n:2\r\n"), r".", id="nested"),
+    pytest.param(say(b"*3\r\n#t\r\n,1.5\r\n_\r\n"), r".", id="resp3"),
     pytest.param(say(b"$-1\r\n"), r"no run_id|subscribed", id="nil"),
     pytest.param(say(b":1\r\n"), r"no run_id|subscribed", id="number"),
     pytest.param(say(b"-NOAUTH \x1b[31mred\r\n"), r"NOAUTH", id="error"),
     pytest.param(say(GREETING + b"+OK\r\n" * 99), r"not asked for|not subscribed", id="unasked"),
     pytest.param(say(GREETING + b"+OK\r\n" + b"+" + b"a" * 9000 + b"\r\n"),
                  r"not asked for|not subscribed", id="line"),
+    pytest.param(say(LONG_GREETING + b"+OK\r\n" * 99), r"not asked for|not subscribed", id="long"),
     pytest.param(say(b""), r"no reply within three seconds", id="silence"),
     pytest.param(lambda connection: connection.shutdown(socket.SHUT_RDWR), r".", id="close"),
 ]
