@@ -341,8 +341,7 @@ static struct bytes diagnostic_of(struct bytes body)
 /* Whether a reader would take it for UTF-8 text, or not as coded, and be wrong. */
 static bool would_be_misread(struct bytes type, struct bytes coding)
 {
-    bool is_text = type.len >= 5 && strncasecmp((const char *)type.data, "text/", 5) == 0;
-    const char *charset = is_text ? strcasestr((const char *)type.data, "charset=") : NULL;
+    const char *charset = strcasestr((const char *)type.data, "charset=");
     bool is_utf8 = charset == NULL || strncasecmp(charset + 8, "utf-8", 5) == 0 ||
                    strncasecmp(charset + 8, "\"utf-8", 6) == 0 ||
                    strncasecmp(charset + 8, "us-ascii", 8) == 0;

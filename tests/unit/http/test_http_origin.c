@@ -269,6 +269,8 @@ static const struct answer_row answer_rows[] = {
     {"no number", CODE_GET, "", 200, "Content-Type: text/html\n", "<p>", 205, "14:", "<p>"},
     {"text in another charset", CODE_GET, "", 200, "Content-Type: text/html; charset=koi8-r\n", "x",
      205, "12:2a 14:", "x"},
+    {"XML in another charset", CODE_GET, "", 200,
+     "Content-Type: application/atom+xml; charset=utf-16\n", "x", 205, "12:2a 14:", "x"},
     {"text in UTF-8", CODE_GET, "", 200, "Content-Type: text/html; charset=utf-8\n", "x", 205,
      "14:", "x"},
     {"text in UTF-8, quoted", CODE_GET, "", 200, "Content-Type: text/html; charset=\"UTF-8\"\n",
