@@ -66,8 +66,11 @@ struct web_request {
     uint64_t began_ms;
     bool is_secure;
     bool is_paused;
-    bool is_clean; /* it ended well and was not paused: its handle is as good as new */
-    bool is_head_too_long, is_body_too_long, is_short; /* why a callback has stopped it */
+    bool is_clean;   /* it ended well and was not paused: its handle is as good as new */
+    uint64_t length; /* Content-Length of the head that comes, */
+    bool has_length, has_coding; /* if it has one, and whether it has Transfer-Encoding */
+    /* Why a callback has stopped it. */
+    bool is_head_too_long, is_length_unclear, is_body_too_long, is_short;
 };
 
 struct web {

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -67,13 +68,69 @@ static CURLcode web_on_tls(CURL *easy, void *tls, void *context)
                : CURLE_SSL_CONNECT_ERROR;
 }
 
+static bool line_begins_with(const char *line, size_t len, const char *words)
+{
+    return len >= strlen(words) && strncasecmp(line, words, strlen(words)) == 0;
+}
+
+/* Digits and nothing else, with blanks around; false where it is not, or too large. */
+static bool parse_length(const char *text, size_t len, uint64_t *ret_length)
+{
+    size_t at = 0, begin;
+    while (at < len && (text[at] == ' ' || text[at] == '\t')) {
+        at++;
+    }
+    *ret_length = 0;
+    for (begin = at; at < len && text[at] >= '0' && text[at] <= '9'; at++) {
+        if (*ret_length > (UINT64_MAX - 9) / 10) {
+            return false;
+        }
+        *ret_length = *ret_length * 10 + (uint64_t)(text[at] - '0');
+    }
+    bool has_digits = at > begin;
+    while (at < len && strchr(" \t\r\n", text[at]) != NULL) {
+        at++;
+    }
+    return has_digits && at == len;
+}
+
+/*
+ * RFC 9112 section 6.3: an answer with several lengths, or with one beside a transfer coding, is
+ * none for a proxy's client: others may see its end elsewhere. libcurl takes the last one, or the
+ * coding.
+ *
+ * @return whether the line of a head leaves it clear.
+ */
+static bool take_length(struct web_request *request, const char *line, size_t len)
+{
+    static const char name[] = "content-length:";
+    const size_t name_len = sizeof(name) - 1;
+    if (line_begins_with(line, len, "HTTP/")) { /* an interim answer has gone before */
+        request->has_length = request->has_coding = false;
+    }
+    if (line_begins_with(line, len, name)) {
+        uint64_t length;
+        if (!parse_length(line + name_len, len - name_len, &length) ||
+            (request->has_length && request->length != length)) {
+            return false;
+        }
+        request->has_length = true;
+        request->length = length;
+    }
+    request->has_coding = request->has_coding || line_begins_with(line, len, "transfer-encoding:");
+    return !request->has_length || !request->has_coding;
+}
+
 static size_t web_on_head(char *data, size_t size, size_t count, void *context)
 {
     struct web_request *request = context;
-    (void)data;
     (void)size; /* 1 */
     if (request->head_bytes + count > request->pool->web->options.head_bytes) {
         request->is_head_too_long = true;
+        return 0;
+    }
+    if (!take_length(request, data, count)) {
+        request->is_length_unclear = true;
         return 0;
     }
     request->head_bytes += count;
@@ -463,7 +520,10 @@ static enum web_status web_status_of(const struct web_request *request, CURLcode
         code == CURLE_SSL_CERTPROBLEM) {
         return WEB_HANDSHAKE_FAILED;
     }
-    if (code == CURLE_GOT_NOTHING || code == CURLE_RECV_ERROR || code == CURLE_SEND_ERROR) {
+    /* A chunk that is malformed is a RECV_ERROR, too: what breaks off in an answer is malformed. */
+    bool has_begun = info_of(request, CURLINFO_RESPONSE_CODE) != 0;
+    if (!has_begun &&
+        (code == CURLE_GOT_NOTHING || code == CURLE_RECV_ERROR || code == CURLE_SEND_ERROR)) {
         return WEB_CLOSED;
     }
     return WEB_INVALID;
@@ -483,6 +543,8 @@ struct web_failure web_transfer_failure(const struct web_request *request, CURLc
         failure.why = X509_verify_cert_error_string(verdict);
     } else if (request->is_head_too_long || code == CURLE_OUT_OF_MEMORY) {
         failure.why = "http head too long";
+    } else if (request->is_length_unclear) {
+        failure.why = "several lengths";
     } else if (failure.status == WEB_INVALID) {
         failure.why = web_curl.easy_strerror(code);
     }

@@ -14,9 +14,11 @@ import threading
 
 import pytest
 
+from admin_wire import http as http_of_admin
+from admin_wire import http_place, parse_metrics, value_of
 from coap_wire import GET, PATIENCE_S, PUT, Origin, code, uint
 from conftest import UNHURRIED
-from processes import Proxy
+from processes import Proxy, wait_until
 from stream_wire import CSM, Stream
 from target import FORMS, Target
 from test_upstream import ask, make_certificate
@@ -457,6 +459,10 @@ HOSTILE = {
     "a short body": say(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc"),
     "a long length": say(b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\nabc"),
     "no length": say(b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n"),
+    "two lengths": say(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nabc"),
+    "a list of lengths": say(b"HTTP/1.1 200 OK\r\nContent-Length: 2, 3\r\n\r\nabc"),
+    "a length beside chunks": say(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n"
+                                  b"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"),
     "a bad chunk": say(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nabc"),
     "a cut chunk": say(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabc"),
     "too many fields": say(b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * 100 + b"\r\n"),
@@ -482,6 +488,21 @@ def test_hostile_servers(proxy, server, name):
         answer = ask(proxy, target)
     assert answer.code_text == "5.02" and answer.payload.decode()
     assert ask(proxy, server.target("after")).code_text == "2.05"
+
+
+MALFORMED = ("no HTTP", "a short body", "two lengths", "a length beside chunks", "a bad chunk",
+             "a cut chunk", "an endless head")
+
+
+def test_what_is_malformed_is_counted():
+    """CH-13: in the body, too, where libcurl takes it for a connection that fails."""
+    proxy = Proxy(*UNHURRIED, "--set", "admin.listen=http://127.0.0.1:0", listen=("127.0.0.1",))
+    for count, name in enumerate(MALFORMED, 1):
+        with raw_server(HOSTILE[name]) as target:
+            ask(proxy, target)
+        wait_until(lambda: value_of(parse_metrics(http_of_admin(http_place(proxy), "/metrics")[2]),
+                                    "criproxyd_upstream_malformed_total") == count, name)
+    proxy.stop_cleanly()
 
 
 @pytest.mark.parametrize("name", ENDLESS)
