@@ -9,6 +9,12 @@ target_compile_options(project_flags INTERFACE
   -Wmissing-prototypes -Wredundant-decls -Wundef -Wformat=2 -Wvla -Wswitch-enum
   -Wimplicit-fallthrough -Wnull-dereference -Wdouble-promotion)
 
+# Files of more than 2 GiB, and file systems whose numbers of files need 64 bits. The time stays as
+# the libraries have it: libevent takes a struct timeval.
+if(CMAKE_SIZEOF_VOID_P EQUAL 4)
+  target_compile_definitions(project_flags INTERFACE _FILE_OFFSET_BITS=64)
+endif()
+
 if(CMAKE_C_COMPILER_ID STREQUAL "GNU")
   target_compile_options(project_flags INTERFACE
     -Wlogical-op -Wduplicated-cond -Wduplicated-branches)

@@ -26,6 +26,9 @@
 
 #define RECORDING_URI_MAX 4096u
 
+/* Else no file of 2 GiB is opened, and none whose number needs 64 bits (cmake/ProjectFlags). */
+_Static_assert(sizeof(off_t) == 8, "sizes of files have 64 bits on every processor");
+
 /* More errors of one file are not told. */
 #define RECORDING_ERRORS_MAX 10u
 

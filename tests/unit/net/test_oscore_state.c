@@ -27,6 +27,16 @@ int __wrap_fsync(int fd);
 int __real_renameat(int from, const char *name, int into, const char *new_name);
 int __wrap_renameat(int from, const char *name, int into, const char *new_name);
 
+/* What glibc calls it on processors of 32 bits where sizes of files, or times too, have 64. */
+#if defined(__GLIBC__) && __WORDSIZE == 32
+#if defined(_TIME_BITS) && _TIME_BITS == 64
+#define __real_fstatat __real___fstatat64_time64
+#define __wrap_fstatat __wrap___fstatat64_time64
+#else
+#define __real_fstatat __real_fstatat64
+#define __wrap_fstatat __wrap_fstatat64
+#endif
+#endif
 int __real_fstatat(int at, const char *name, struct stat *ret_status, int flags);
 int __wrap_fstatat(int at, const char *name, struct stat *ret_status, int flags);
 
