@@ -24,11 +24,10 @@
 #include "fetch/admit.h"
 #include "fetch/cached.h"
 #include "fetch/coalesce.h"
-#include "fetch/forward.h"
+#include "fetch/follow.h"
 #include "fetch/make.h"
 #include "fetch/published.h"
 #include "fetch/self.h"
-#include "fetch/shared.h"
 #include "fetch/transfer.h"
 
 #include <stdio.h>
@@ -471,9 +470,7 @@ static void send_on(struct client_side *side, struct incoming *incoming,
                                             join_unobserved(side, request, &recipe);
     if (!waits_for_another) {
         coalesce_open(&side->fetch, request->fetch);
-        if (side->fetch.shared == NULL || !shared_ask(&side->fetch, request->fetch)) {
-            forward_start(&side->fetch, request->fetch);
-        }
+        follow_or_start(&side->fetch, request->fetch);
     }
 }
 

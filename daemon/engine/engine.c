@@ -7,6 +7,7 @@
 #include "context/capture.h"
 #include "context/faults.h"
 #include "fetch/coalesce.h"
+#include "fetch/follow.h"
 #include "fetch/forward.h"
 #include "fetch/redirect.h"
 #include "fetch/shared.h"
@@ -163,6 +164,7 @@ void engine_free(struct engine *engine)
         return;
     }
     engine->origin.devices.is_over = true;
+    follow_abandon_all(&engine->fetch);
     listen_close_all(&engine->client);
     for (uint32_t i = 0; i < engine->fetch.fetches.free.used; i++) {
         transfer_cancel(&engine->fetch, &engine->fetch.fetches.slots[i]);

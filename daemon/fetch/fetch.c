@@ -9,6 +9,7 @@
 #include "fetch/cached.h"
 #include "fetch/changed.h"
 #include "fetch/coalesce.h"
+#include "fetch/follow.h"
 #include "fetch/forward.h"
 #include "fetch/side.h"
 #include "fetch/transfer.h"
@@ -88,6 +89,9 @@ static void fetch_close(struct fetch_side *side, struct fetch *fetch, enum reaso
         changed_note_end(side, fetch, reason);
     }
     fetch->reason = reason;
+    if (fetch->flight != NULL || fetch->seat != NULL) {
+        follow_close(side, fetch, reason);
+    }
     forward_release(side, fetch);
     cached_release(side, fetch);
     fetch_free(&side->fetches, &side->large, fetch);
@@ -253,6 +257,9 @@ static void tell_waiters(struct fetch_side *side, struct fetch *fetch,
                          const struct outcome *outcome)
 {
     struct waiter *waiter;
+    if (fetch->flight != NULL) {
+        follow_tell(side, fetch, outcome->reason, outcome->reply);
+    }
     coalesce_close(fetch);
     fetch->round++;
     fetch->is_telling = true;

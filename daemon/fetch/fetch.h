@@ -144,6 +144,8 @@ struct fetch {
     struct sending sending; /* the datagram, and all that is between it and its origin server */
 
     struct cache_ticket ticket;
+    struct flight *flight;    /* other workers may wait for it (fetch/follow.h), or NULL; */
+    struct flight_seat *seat; /* state following: it waits for another worker's; or NULL */
 
     bool is_group;             /* the client expects the answers of a group, */
     uint32_t group_timeout_s;  /* for so long */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "origin/switchboard.h"
 
+#include "origin/flights.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +13,11 @@ int switchboard_new(unsigned workers, uint64_t seed, struct switchboard **ret_bo
 {
     struct switchboard *board = calloc(1, sizeof(*board) + workers * sizeof(board->each[0]));
     if (board == NULL || hash_map_init(&board->holders, SWITCHBOARD_NAMES, seed) != 0) {
+        free(board);
+        return -ENOMEM;
+    }
+    if (workers > 1 && flights_new(seed, &board->flights) != 0) {
+        hash_map_clear(&board->holders);
         free(board);
         return -ENOMEM;
     }
@@ -25,6 +32,7 @@ void switchboard_free(struct switchboard *board)
 {
     if (board != NULL) {
         hash_map_clear(&board->holders);
+        flights_free(board->flights);
         pthread_mutex_destroy(&board->lock);
         free(board);
     }

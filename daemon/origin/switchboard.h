@@ -8,6 +8,8 @@
  * number that counts every change of the place. So the newest session has the place, and what
  * belongs to an older one is told from it. The lock is for names that are new or gone: an engine
  * takes it once for a device, not for a request.
+ *
+ * What workers ask origin servers is beside it: origin/flights.h.
  */
 #ifndef CRIPROXY_SWITCHBOARD_H
 #define CRIPROXY_SWITCHBOARD_H
@@ -19,6 +21,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+struct flights;
 struct loop;
 struct origin_side;
 
@@ -50,6 +53,7 @@ struct switchboard {
     struct hash_map holders; /* by name, under the lock */
     uint64_t seed;
     unsigned workers;
+    struct flights *flights; /* what they ask origin servers; NULL: there is one worker */
     struct switchboard_worker {
         struct origin_side *side;   /* to be used in its own thread only */
         struct loop *loop;          /* to post to */
