@@ -630,6 +630,7 @@ static int open_store(struct fetch_side *side)
             copy_option(config->shared.password, shared->password, sizeof(shared->password)),
         .prefix = copy_option(config->cache_shared_prefix, shared->prefix, sizeof(shared->prefix)),
         .value_bytes_max = shared->buffer_bytes,
+        .keys = &shared->keys,
     };
     name_server(shared, &config->shared);
     borrow_name_servers(shared);

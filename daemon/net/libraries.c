@@ -76,7 +76,7 @@ const struct library *libraries(void)
 #endif
 #if CRI_WITH_REDIS
     /* No function tells it. */
-    rows[count++] = (struct library){"hiredis", HIREDIS_BUILT_WITH};
+    rows[count++] = (struct library){"hiredis", HIREDIS_BUILT_WITH ", RESP2"};
 #endif
     rows[count] = (struct library){.name = NULL};
     return rows;

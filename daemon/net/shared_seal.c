@@ -60,6 +60,7 @@ bool shared_keys_derive(struct bytes secret, struct shared_keys *keys)
     static const char *const labels[SHARED_KEYS] = {[SHARED_ENTRY] = "shared entries",
                                                     [SHARED_PRIVATE_ENTRY] = "shared private",
                                                     [SHARED_CHANGE] = "shared changes",
+                                                    [SHARED_SIGN] = "shared signs",
                                                     [SHARED_NAME] = "shared names"};
     shared_keys_clear(keys);
     keys->has_secret = secret.len > 0;

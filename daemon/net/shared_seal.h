@@ -22,9 +22,10 @@ enum shared_kind {
     SHARED_ENTRY,
     SHARED_PRIVATE_ENTRY, /* sealed; none without a secret */
     SHARED_CHANGE,        /* sealed, where there is a secret */
+    SHARED_SIGN,          /* a beat, or that a change is known */
     SHARED_NAME,
 };
-#define SHARED_KEYS 4u
+#define SHARED_KEYS 5u
 
 #define SHARED_SALT_LEN 32u
 #define SHARED_TAG_LEN 16u

@@ -14,6 +14,7 @@
 #include "net/redis_link.h"
 #include "net/redis_tls.h"
 #include "net/shared_look.h"
+#include "net/shared_seal.h"
 
 #include <endian.h>
 #include <errno.h>
@@ -26,6 +27,11 @@
 #define TICK_MS 250u
 #define BEAT_MS 1000u    /* between beats, */
 #define SILENCE_MS 3000u /* and after so long without one the channel is down */
+
+/* What goes over the channel of a store's beats, behind its head: a kind, the id, a number. */
+#define SIGN_BEAT 1u
+#define SIGN_CONFIRMATION 2u
+#define SIGN_LEN (1u + SHARED_ID_LEN + 8u)
 
 #define LOOKS_MAX 1024u /* questions without an answer */
 #define RUN_LEN 16u     /* of the 40 digits of a server's run */
@@ -59,6 +65,7 @@ struct shared_store {
     bool is_paying;   /* and the server is being told that all targets count as changed */
     bool is_heard;    /* the channel is up */
     uint64_t heard_ms, beat_ms;
+    uint64_t beats, beats_heard;         /* numbers of the last one that was sent, and heard */
     uint8_t random[64 * LOOK_FRESH_LEN]; /* for generations: those at the end have been used */
     size_t random_left;
 };
@@ -288,18 +295,35 @@ static bool string_is(const redisReply *reply, const char *text)
     return reply->type == REDIS_REPLY_STRING && strcmp(reply->str, text) == 0;
 }
 
+/* Of another one's, or without the secret, it says nothing; a beat of before neither. */
+static void take_sign(struct shared_store *store, struct bytes sealed)
+{
+    struct bytes body;
+    uint64_t number;
+
+    if (!shared_unseal(store->options->keys, SHARED_SIGN, NULL, sealed, (struct shared_room){0},
+                       &body) ||
+        body.len != SIGN_LEN || memcmp(body.data + 1, store->id, SHARED_ID_LEN) != 0) {
+        return;
+    }
+    memcpy(&number, body.data + 1 + SHARED_ID_LEN, sizeof number);
+    number = be64toh(number);
+    if (body.data[0] == SIGN_CONFIRMATION) {
+        store->handler->on_confirmed(store->context, number);
+    } else if (body.data[0] == SIGN_BEAT && number > store->beats_heard && number <= store->beats) {
+        store->beats_heard = number;
+        store->heard_ms = loop_now_ms(store->loop);
+        set_heard(store, store->commands.is_ready);
+    }
+}
+
 static void channel_take(struct shared_store *store, const redisReply *name,
                          const redisReply *message)
 {
     if (message->type != REDIS_REPLY_STRING) {
         redis_link_fail(&store->channel, "a message that is none");
-    } else if (string_is(name, store->beat_name) && message->len == sizeof(uint64_t)) {
-        uint64_t number;
-        memcpy(&number, message->str, sizeof number);
-        store->handler->on_confirmed(store->context, be64toh(number));
     } else if (string_is(name, store->beat_name)) {
-        store->heard_ms = loop_now_ms(store->loop);
-        set_heard(store, store->commands.is_ready);
+        take_sign(store, (struct bytes){(const uint8_t *)message->str, message->len});
     } else if (string_is(name, store->changes_name)) {
         store->handler->on_change(store->context,
                                   (struct bytes){(const uint8_t *)message->str, message->len});
@@ -380,17 +404,48 @@ static bool prepare_link(struct shared_store *store, struct redis_link *link,
     return redis_link_init(link);
 }
 
+/* ---- beats and confirmations ---- */
+
+static void name_beats(const struct shared_store *store, const uint8_t id[SHARED_ID_LEN],
+                       char ret_name[LOOK_KEY_MAX])
+{
+    int len = snprintf(ret_name, LOOK_KEY_MAX, "%s:beat:", store->options->prefix);
+
+    if (len > 0) {
+        put_key_hex(ret_name + len, id, SHARED_ID_LEN);
+    }
+}
+
+/* To the store with @p id. */
+static void publish_sign(struct shared_store *store, uint8_t kind, const uint8_t id[SHARED_ID_LEN],
+                         uint64_t number, redis_reply_fn on_reply)
+{
+    const struct shared_keys *keys = store->options->keys;
+    char name[LOOK_KEY_MAX];
+    uint8_t text[SHARED_HEAD_MAX + SIGN_LEN];
+    size_t head = shared_head_len(keys, SHARED_SIGN);
+    uint64_t sent = htobe64(number);
+    struct redis_words words = {.count = 0};
+
+    text[head] = kind;
+    memcpy(text + head + 1, id, SHARED_ID_LEN);
+    memcpy(text + head + 1 + SHARED_ID_LEN, &sent, sizeof sent);
+    if (!shared_seal(keys, SHARED_SIGN, NULL, text, head + SIGN_LEN)) {
+        return; /* without memory: as one that is lost */
+    }
+    name_beats(store, id, name);
+    redis_text(&words, "PUBLISH");
+    redis_text(&words, name);
+    redis_word(&words, text, head + SIGN_LEN);
+    (void)redis_link_send(&store->commands, on_reply, 0, &words);
+}
+
 /* ---- the tick ---- */
 
 static void send_beat(struct shared_store *store, uint64_t now_ms)
 {
-    struct redis_words words = {.count = 0};
-
-    redis_text(&words, "PUBLISH");
-    redis_text(&words, store->beat_name);
-    redis_text(&words, "1");
     store->beat_ms = now_ms;
-    (void)redis_link_send(&store->commands, on_needed, 0, &words);
+    publish_sign(store, SIGN_BEAT, store->id, ++store->beats, on_needed);
 }
 
 static void on_tick(evutil_socket_t fd, short what, void *data)
@@ -414,16 +469,6 @@ static void on_tick(evutil_socket_t fd, short what, void *data)
 }
 
 /* ---- the store ---- */
-
-static void name_beats(const struct shared_store *store, const uint8_t id[SHARED_ID_LEN],
-                       char ret_name[LOOK_KEY_MAX])
-{
-    int len = snprintf(ret_name, LOOK_KEY_MAX, "%s:beat:", store->options->prefix);
-
-    if (len > 0) {
-        put_key_hex(ret_name + len, id, SHARED_ID_LEN);
-    }
-}
 
 /* @return false without random bytes */
 static bool name_channels(struct shared_store *store)
@@ -692,16 +737,7 @@ const uint8_t *shared_store_id(const struct shared_store *store)
 void shared_store_confirm(struct shared_store *store, const uint8_t id[SHARED_ID_LEN],
                           uint64_t number)
 {
-    char name[LOOK_KEY_MAX];
-    struct redis_words words = {.count = 0};
-    uint64_t text = htobe64(number);
-
-    if (!store->commands.is_ready || redis_link_is_full(&store->commands)) {
-        return;
+    if (store->commands.is_ready && !redis_link_is_full(&store->commands)) {
+        publish_sign(store, SIGN_CONFIRMATION, id, number, on_any);
     }
-    name_beats(store, id, name);
-    redis_text(&words, "PUBLISH");
-    redis_text(&words, name);
-    redis_word(&words, &text, sizeof text);
-    (void)redis_link_send(&store->commands, on_any, 0, &words);
 }

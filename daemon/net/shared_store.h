@@ -40,6 +40,7 @@
 
 struct loop;
 struct resolver;
+struct shared_keys;
 struct shared_store;
 
 struct shared_store_options {
@@ -58,6 +59,7 @@ struct shared_store_options {
     const char *prefix;
     size_t value_bytes_max;   /* of an answer, as it is kept; longer ones end the connection */
     struct bytes all_changed; /* what is told when all targets count as changed; borrowed */
+    const struct shared_keys *keys; /* of beats and confirmations; borrowed, may be derived anew */
 };
 
 /* What the server has; value and generation are read at one moment. */

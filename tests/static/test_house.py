@@ -76,7 +76,7 @@ def sleeping_tests(name, text):
 HEADER_HOMES = {
     "coap3/": r"daemon/net/|tests/|bench/|tools/coapbench/|docs/examples/devices/",
     "ares.h": r"daemon/net/(resolve|libraries)",
-    "event2/": r"daemon/net/|tests/unit/net/|tools/coapbench/",
+    "event2/": r"daemon/net/|tests/unit/net/|tools/coapbench/|bench/round_trip/",
     "openssl/": r"daemon/net/|tests/unit/(net|tls|upstream)/|tests/fuzz/daemon/fuzz_upstream|tools/(coap(bench|check)|link)/",
     "cbor.h": r"lib/src/cbor_|tests/|bench/",
     "http_parser.h": r"daemon/(client/http_parse|net/libraries)\.c",

@@ -348,7 +348,7 @@ void shared_store_confirm(struct shared_store *store, const uint8_t id[SHARED_ID
 static uint64_t hash_of_secret;
 
 static const char kind_letters[SHARED_KEYS] = {
-    [SHARED_ENTRY] = 'e', [SHARED_PRIVATE_ENTRY] = 'p', [SHARED_CHANGE] = 'c'};
+    [SHARED_ENTRY] = 'e', [SHARED_PRIVATE_ENTRY] = 'p', [SHARED_CHANGE] = 'c', [SHARED_SIGN] = 's'};
 
 bool shared_keys_derive(struct bytes secret, struct shared_keys *keys)
 {

@@ -41,7 +41,7 @@ def cluster(request, tmp_path):
 
 @pytest.mark.skipif(shutil.which("docker-compose") is None, reason="docker-compose is not installed")
 def test_the_compose_file_is_one(tmp_path):
-    """Its form only: docker-compose checks it without an engine."""
+    """Issue 20, item 5: its form only; docker-compose checks it without an engine."""
     shutil.copy(EXAMPLES / "compose.yaml", tmp_path)
     (tmp_path / "secret").touch()
     said = subprocess.run(["docker-compose", "config"], cwd=tmp_path, text=True, capture_output=True,

@@ -256,6 +256,32 @@ def test_a_subscriber_that_says_nothing(redis, start, origin):
     assert get(proxy, at(origin)).payload == b"two"
 
 
+def test_a_forged_confirmation(redis, start, origin, tmp_path):
+    """Issue 20, item 1: with a secret nobody else confirms a change in the place of one that says nothing."""
+    (tmp_path / "secret").write_text("4a" * 32)
+    (tmp_path / "secret").chmod(0o600)
+    secret = "cluster.secret-file=%s" % (tmp_path / "secret")
+    first, _ = (start(redis.uri, "--set", secret) for _ in range(2))
+    forged = []
+
+    def forge(connection, lines):
+        with contextlib.suppress(OSError, ValueError):
+            while True:
+                _, _, channel, sign = read_reply(lines)
+                if len(sign) >= 17 and sign[-17] == 2:  # the other replica's
+                    forged.append(redis.ask("PUBLISH", channel, b"\1" + sign[-17:]))
+
+    with redis.connect() as silent, redis.connect() as heard, heard.makefile("rb") as lines:
+        redis.ask("SUBSCRIBE", "criproxy:changes", connection=silent)
+        heard.settimeout(None)
+        redis.ask("PSUBSCRIBE", "criproxy:beat:*", connection=heard)
+        threading.Thread(target=forge, args=(heard, lines), daemon=True).start()
+        put(first, at(origin), b"two")
+        assert metric(first, "cache_unconfirmed") == 1
+        assert forged
+        heard.shutdown(socket.SHUT_RDWR)
+
+
 def test_a_change_by_one_reaches_the_other(redis, start, origin):
     """Issue 20, item 1: a PUT at one replica makes what the other keeps stale."""
     first, second = start(redis.uri), start(redis.uri)
