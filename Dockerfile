@@ -30,12 +30,15 @@ RUN --mount=type=bind,from=packages,source=/packages,target=/packages \
 USER 5683:5683
 CMD ["sh"]
 
+# libidn2 is linked in, with the sixth of libunistring that it needs: that saves 1.8 MiB.
 FROM packages AS roots
 RUN apt-get --option=Acquire::Retries=5 update --quiet=2 \
     && apt-get --option=Acquire::Retries=5 install --yes --quiet=2 --no-install-recommends \
-        ca-certificates \
+        ca-certificates libunistring-dev \
     && cmake --preset package -B build/image -DCRI_BUILD_TOOLS=OFF -DCRI_WITH_LIBCOAP=OFF \
-        -DCMAKE_C_FLAGS=-fno-asynchronous-unwind-tables >/dev/null \
+        -DCMAKE_C_FLAGS=-fno-asynchronous-unwind-tables \
+        -Dpkgcfg_lib_IDN2_idn2="$(gcc -print-file-name=libidn2.a)" \
+        -DCMAKE_C_STANDARD_LIBRARIES="$(gcc -print-file-name=libunistring.a)" >/dev/null \
     && cmake --build build/image \
     && DESTDIR=/installed cmake --install build/image --strip >/dev/null \
     && packaging/image/make-root /roots/small /installed \
