@@ -51,7 +51,11 @@ function(cri_profile target)
     target_link_options(${target} PUBLIC $<BUILD_INTERFACE:-fprofile-generate>)
   elseif(CRI_PROFILE)
     add_dependencies(${target} training)
+    # Functions that the profile says are worth it are put into their callers as at -O3, and libc is
+    # called without a stub: all its symbols are bound at the start anyway.
     target_compile_options(${target} PRIVATE "-fprofile-use=${cri_training}/profile"
-      -fprofile-partial-training -Wno-missing-profile)
+      -fprofile-partial-training -Wno-missing-profile -fno-plt
+      "SHELL:--param max-inline-insns-auto=30" "SHELL:--param max-inline-insns-single=200"
+      "SHELL:--param inline-min-speedup=15")
   endif()
 endfunction()
