@@ -89,6 +89,15 @@ int __wrap_fstatat(int at, const char *name, struct stat *ret_status, int flags)
     return __real_fstatat(at, name, ret_status, flags);
 }
 
+#if __SIZEOF_POINTER__ == 8
+/* The same call by the name that hiredis's flags (_FILE_OFFSET_BITS) give it. */
+int __wrap_fstatat64(int at, const char *name, struct stat *ret_status, int flags);
+int __wrap_fstatat64(int at, const char *name, struct stat *ret_status, int flags)
+{
+    return __wrap_fstatat(at, name, ret_status, flags);
+}
+#endif
+
 /* ---- fixture ---- */
 
 static int make_parent(void **state)
