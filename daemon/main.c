@@ -326,7 +326,8 @@ static void print_version(void)
     (void)puts("criproxyd " CRIPROXYD_VERSION);
     libraries_load();
     for (const struct library *library = libraries(); library->name != NULL; library++) {
-        (void)printf("  %-11s %s\n", library->name, library->version);
+        (void)printf("  %-11s %s%s%s\n", library->name, library->version,
+                     library->use != NULL ? ", " : "", library->use != NULL ? library->use : "");
     }
     print_features("with:", true);
     print_features("without:", false);

@@ -55,28 +55,28 @@ const struct library *libraries(void)
     static struct library rows[LIBRARIES_MAX];
     size_t count = 0;
 
-    rows[count++] = (struct library){"openssl", OpenSSL_version(OPENSSL_VERSION_STRING)};
-    rows[count++] = (struct library){"libevent", event_get_version()};
-    rows[count++] = (struct library){"c_ares", ares_version(NULL)};
+    rows[count++] = (struct library){"openssl", OpenSSL_version(OPENSSL_VERSION_STRING), NULL};
+    rows[count++] = (struct library){"libevent", event_get_version(), NULL};
+    rows[count++] = (struct library){"c_ares", ares_version(NULL), NULL};
 #if CRI_WITH_LIBCOAP
-    rows[count++] = (struct library){"libcoap", without_name(coap_package_version())};
+    rows[count++] = (struct library){"libcoap", without_name(coap_package_version()), NULL};
 #endif
     /* libcbor has no function that tells it. */
-    rows[count++] = (struct library){"libcbor", LIBCBOR_BUILT_WITH};
+    rows[count++] = (struct library){"libcbor", LIBCBOR_BUILT_WITH, NULL};
 #if CRI_WITH_IDN
-    rows[count++] = (struct library){"libidn2", idn2_check_version(NULL)};
+    rows[count++] = (struct library){"libidn2", idn2_check_version(NULL), NULL};
 #endif
-    rows[count++] = (struct library){"utf8proc", utf8proc_version()};
+    rows[count++] = (struct library){"utf8proc", utf8proc_version(), NULL};
 #if CRI_WITH_WEBSOCKETS
-    rows[count++] = (struct library){"wslay", WSLAY_VERSION};
+    rows[count++] = (struct library){"wslay", WSLAY_VERSION, NULL};
 #endif
 #if CRI_WITH_HTTP
-    rows[count++] = (struct library){"http_parser", version_of_http_parser()};
-    rows[count++] = (struct library){"libcurl", web_library_version()};
+    rows[count++] = (struct library){"http_parser", version_of_http_parser(), NULL};
+    rows[count++] = (struct library){"libcurl", web_library_version(), NULL};
 #endif
 #if CRI_WITH_REDIS
     /* No function tells it. */
-    rows[count++] = (struct library){"hiredis", HIREDIS_BUILT_WITH ", RESP2"};
+    rows[count++] = (struct library){"hiredis", HIREDIS_BUILT_WITH, "RESP2"};
 #endif
     rows[count] = (struct library){.name = NULL};
     return rows;

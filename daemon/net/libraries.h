@@ -9,6 +9,7 @@
 struct library {
     const char *name; /* fit for a label: a-z, _, and digits but at the start */
     const char *version;
+    const char *use; /* what of it is used, where it could be more; or NULL */
 };
 
 /** Name and version of each, those of the shared libraries that were found at run time where

@@ -142,7 +142,7 @@ int server_pause(struct server *server, bool is_paused)
 
 const struct library *libraries(void)
 {
-    static const struct library rows[] = {{"fake", "1.0"}, {NULL, NULL}};
+    static const struct library rows[] = {{"fake", "1.0", NULL}, {NULL, NULL, NULL}};
     return rows;
 }
 

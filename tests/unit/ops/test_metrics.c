@@ -285,7 +285,7 @@ static char *text_of(const struct process_status *status)
 
 static void test_what_the_process_says_of_itself(void **state)
 {
-    static const struct library libraries[] = {{"openssl", "3.1"}, {0}};
+    static const struct library libraries[] = {{"openssl", "3.1", NULL}, {0}};
     static const struct process_status status = {
         .version = "1.2",
         .workers = 3,
