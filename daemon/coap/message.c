@@ -115,7 +115,8 @@ enum message_error message_decode(const uint8_t *data, size_t len, struct messag
     return good ? MESSAGE_OK : MESSAGE_FORMAT_ERROR;
 }
 
-bool option_iter_next_long(struct option_iter *iter, struct option *ret_option)
+__attribute__((noinline)) bool option_iter_next_long(struct option_iter *iter,
+                                                     struct option *ret_option)
 {
     struct cursor in = {iter->at, iter->left};
     uint32_t number = iter->number;
@@ -146,12 +147,6 @@ bool option_find(struct bytes options, uint16_t number, struct bytes *ret_value)
         }
     }
     return false;
-}
-
-bool options_have(struct bytes options, uint16_t number)
-{
-    struct bytes value;
-    return option_find(options, number, &value);
 }
 
 uint32_t option_uint(struct bytes value)
@@ -228,8 +223,9 @@ void message_writer_init(struct message_writer *writer, uint8_t *buffer, size_t 
     }
 }
 
-/* An option whose head takes more than a byte. */
-static void write_long_option(struct message_writer *writer, uint16_t number, struct bytes value)
+/* An option whose head takes more than a byte: apart, so that the others pay nothing for it. */
+__attribute__((noinline)) static void write_long_option(struct message_writer *writer,
+                                                        uint16_t number, struct bytes value)
 {
     if (value.len > EXT16_BASE + UINT16_MAX) {
         writer->overflow = true;

@@ -98,8 +98,9 @@ struct option {
     struct bytes value;
 };
 
-/* The most that the first byte of an option has by itself (RFC 7252 section 3.1). */
-#define OPTION_SHORT_MAX 12u
+/* A nibble of an option's head whose number goes on in one more byte, added to it (RFC 7252 section
+ * 3.1); above it are those with two, and the one that is reserved. */
+#define OPTION_EXT8 13u
 
 struct option_iter {
     const uint8_t *at;
@@ -112,8 +113,19 @@ static inline void option_iter_init(struct option_iter *iter, struct bytes optio
     *iter = (struct option_iter){.at = options.data, .left = options.len, .number = 0};
 }
 
-/** option_iter_next() where the head has more than one byte, and at the end. */
+/** option_iter_next() where the head has two more bytes for a number, and where it is cut short. */
 bool option_iter_next_long(struct option_iter *iter, struct option *ret_option);
+
+/* option_iter_next_long() of copies: whose address is not taken stays in registers. */
+static inline bool option_iter_next_rare(struct option_iter *iter, struct option *ret_option)
+{
+    struct option_iter rest = *iter;
+    struct option option = {0};
+    bool is_there = option_iter_next_long(&rest, &option);
+    *iter = rest;
+    *ret_option = option;
+    return is_there;
+}
 
 /** The next option in ascending order of numbers, borrowed from the message; false at the end. */
 static inline bool option_iter_next(struct option_iter *iter, struct option *ret_option)
@@ -121,15 +133,23 @@ static inline bool option_iter_next(struct option_iter *iter, struct option *ret
     if (iter->left == 0) {
         return false;
     }
-    unsigned delta = (unsigned)iter->at[0] >> 4, len = iter->at[0] & 15u;
-    if (delta > OPTION_SHORT_MAX || len > OPTION_SHORT_MAX || len >= iter->left ||
-        delta > (unsigned)UINT16_MAX - iter->number) {
-        return option_iter_next_long(iter, ret_option);
+    const uint8_t *at = iter->at;
+    uint32_t number = iter->number + ((unsigned)at[0] >> 4), len = at[0] & 15u;
+    size_t head_len = 1;
+    if (at[0] >> 4 >= OPTION_EXT8 || len >= OPTION_EXT8) {
+        if (at[0] >> 4 > OPTION_EXT8 || len > OPTION_EXT8 || iter->left < 3) {
+            return option_iter_next_rare(iter, ret_option);
+        }
+        number += at[0] >> 4 == OPTION_EXT8 ? at[head_len++] : 0u;
+        len += len == OPTION_EXT8 ? at[head_len++] : 0u;
     }
-    iter->number = (uint16_t)(iter->number + delta);
-    *ret_option = (struct option){iter->number, {iter->at + 1, len}};
-    iter->at += 1 + len;
-    iter->left -= 1 + len;
+    if (len > iter->left - head_len || number > UINT16_MAX) {
+        return option_iter_next_rare(iter, ret_option);
+    }
+    iter->number = (uint16_t)number;
+    *ret_option = (struct option){iter->number, {at + head_len, len}};
+    iter->at = at + head_len + len;
+    iter->left -= head_len + len;
     return true;
 }
 
@@ -143,7 +163,13 @@ bool option_find(struct bytes options, uint16_t number, struct bytes *ret_value)
  * Whether encoded @p options, which must have been checked, contain an option with that number;
  * false if there is none.
  */
-bool options_have(struct bytes options, uint16_t number);
+static inline bool options_have(struct bytes options, uint16_t number)
+{
+    struct bytes value;
+    /* The numbers ascend: most often the first is past it. */
+    return options.len > 0 && options.data[0] >> 4 <= number &&
+           option_find(options, number, &value);
+}
 
 /** An unsigned integer option value (RFC 7252 section 3.2), at most 4 bytes of it. */
 uint32_t option_uint(struct bytes value);
