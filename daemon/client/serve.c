@@ -427,7 +427,7 @@ enum reason serve_cut(struct client_side *side, const struct leg *leg,
     if (!is_client) {
         return REASON_none;
     }
-    if (option_find(reply->options, OPTION_block2, &value)) {
+    if (reply_find(reply, OPTION_block2, &value)) {
         const struct block block = block_of(value);
         cut_block(side, leg, subject, reply, &block, ret_cut);
     } else if (!is_asked_for && fits_whole(side, leg, reply)) {

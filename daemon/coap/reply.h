@@ -11,6 +11,10 @@ struct reply {
     uint8_t code;
     struct bytes options; /* encoded, of the origin server's answer; filtered on the way */
     struct bytes payload;
+    /* Of numbers of options, those that are surely not among them, bit n for n, n + 64, ...; 0
+     * where nobody has looked. Who puts other options in their place clears it, or has fewer of
+     * them. */
+    uint64_t absent;
     uint32_t max_age_s; /* added where not 0 */
     bool is_aged;       /* max_age_s stands in for a Max-Age among the options, 0 too */
     bool has_observe;   /* a notification, or the answer to a registration: */
@@ -22,6 +26,19 @@ struct reply {
     uint32_t size2;     /* the whole body's length, told where not 0 */
     uint32_t size1;     /* with 4.13: the longest body that is taken, told where not 0 */
 };
+
+/* The bit of @p number in `absent`. */
+static inline uint64_t reply_bit(uint16_t number)
+{
+    return UINT64_C(1) << (number & 63u);
+}
+
+/** option_find() among the options of @p reply, without a walk where `absent` says enough. */
+static inline bool reply_find(const struct reply *reply, uint16_t number, struct bytes *ret_value)
+{
+    return (reply->absent & reply_bit(number)) == 0 &&
+           option_find(reply->options, number, ret_value);
+}
 
 /** The answer for @p reason: its code, Max-Age, and @p text (borrowed) or its own words. */
 struct reply reply_of(enum reason reason, const char *text);

@@ -150,7 +150,7 @@ static bool needs_blocks(const struct fetch *fetch, const struct waiter *waiter,
         return wants_upload(fetch, waiter, reply);
     }
     return !fetch->asks_for_block && CODE_CLASS(reply->code) == 2 &&
-           option_find(reply->options, OPTION_block2, &block2) && wants_gathering(waiter, block2);
+           reply_find(reply, OPTION_block2, &block2) && wants_gathering(waiter, block2);
 }
 
 /* What has come of a fetch, to be told. */

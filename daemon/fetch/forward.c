@@ -41,14 +41,20 @@ static bool is_good_block(const struct message *message, const struct option *op
            block_fits_payload(&block, message->payload.len);
 }
 
-/* An unsafe option that is not recognised makes an answer unusable (OPT-8, OPT-9). */
-static bool has_bad_option(const struct message *message, const struct scheme *scheme)
+/*
+ * An unsafe option that is not recognised makes an answer unusable (OPT-8, OPT-9). Otherwise all
+ * were looked at: @p ret_absent is for a struct reply.
+ */
+static bool has_bad_option(const struct message *message, const struct scheme *scheme,
+                           uint64_t *ret_absent)
 {
     struct option_iter iter;
     struct option option;
     const struct option_row *last = NULL;
+    uint64_t present = 0;
     option_iter_init(&iter, message->options);
     while (option_iter_next(&iter, &option)) {
+        present |= reply_bit(option.number);
         const struct option_row *row = option_row(option.number);
         bool is_recognised = row != NULL && row->in_response != OPTION_USE_NONE &&
                              option_length_is_good(row, option.value) &&
@@ -62,6 +68,7 @@ static bool has_bad_option(const struct message *message, const struct scheme *s
             return true;
         }
     }
+    *ret_absent = ~present;
     return false;
 }
 
@@ -99,12 +106,13 @@ static void pass_hop_limit_back(struct fetch_side *side, struct fetch *fetch,
     cached_answer(side, fetch, &named);
 }
 
-bool receive_is_usable(const struct message *message, const struct scheme *scheme)
+bool receive_is_usable(const struct message *message, const struct scheme *scheme,
+                       uint64_t *ret_absent)
 {
     unsigned class = CODE_CLASS(message->code);
     bool is_good_code = message->code == CODE(2, 31) ? options_have(message->options, OPTION_block1)
                                                      : class == 2 || class == 4 || class == 5;
-    return is_good_code && !has_bad_option(message, scheme); /* MSG-40, MSG-41 */
+    return is_good_code && !has_bad_option(message, scheme, ret_absent); /* MSG-40, MSG-41 */
 }
 
 /*
@@ -129,7 +137,8 @@ static void forward_on_response(struct origin_side *below, struct sending *sendi
     if (fetch->hop.is_parent && rename_and_ask_again(side, fetch, message->code)) {
         return;
     }
-    if (!receive_is_usable(message, fetch->hop.scheme) ||
+    uint64_t absent = 0;
+    if (!receive_is_usable(message, fetch->hop.scheme, &absent) ||
         (message->code == CODE(2, 31) && is_stray_continue(fetch))) {
         fetch_fail(side, fetch, REASON_origin_invalid, NULL);
         return;
@@ -144,6 +153,7 @@ static void forward_on_response(struct origin_side *below, struct sending *sendi
     struct reply reply = {
         .code = message->code,
         .options = message->options,
+        .absent = absent,
         .payload = message->payload,
     };
     /* With a diagnostic payload, not a representation (RFC 7252 section 5.5.2). */

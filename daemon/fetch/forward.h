@@ -63,8 +63,10 @@ void forward_release(struct fetch_side *side, struct fetch *fetch);
 
 /**
  * Whether a response that came over @p scheme may be given to a client; false where its code or an
- * option is invalid.
+ * option is invalid. @p ret_absent is set where it may: `absent` of a struct reply with its
+ * options.
  */
-bool receive_is_usable(const struct message *message, const struct scheme *scheme);
+bool receive_is_usable(const struct message *message, const struct scheme *scheme,
+                       uint64_t *ret_absent);
 
 #endif

@@ -90,7 +90,8 @@ void group_on_response(struct fetch_side *side, struct fetch *fetch, const struc
                        const struct address *remote)
 {
     uint8_t room[NAMING_CRI_ROOM];
-    if (fetch->group_timeout_s == 0 || !receive_is_usable(message, fetch->hop.scheme)) {
+    uint64_t absent; /* of no use: it gets another option */
+    if (fetch->group_timeout_s == 0 || !receive_is_usable(message, fetch->hop.scheme, &absent)) {
         return;
     }
     /* Free at this time: it is for requests while they are looked at. */
