@@ -101,7 +101,7 @@ void cri_iter_init(struct cri_iter *iter, const struct cri_list *list)
 }
 
 /* An item with a head of more than one byte, or a text-pet-sequence. */
-static bool next_long(struct cri_iter *iter, struct cri_item *ret_item)
+CRI__APART static bool next_long(struct cri_iter *iter, struct cri_item *ret_item)
 {
     struct cri_slice rest = iter->rest;
 
