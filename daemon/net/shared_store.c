@@ -19,6 +19,7 @@
 #include <endian.h>
 #include <errno.h>
 #include <event2/event.h>
+#include <limits.h>
 #include <openssl/rand.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,11 +37,15 @@
 #define LOOKS_MAX 1024u /* questions without an answer */
 #define RUN_LEN 16u     /* of the 40 digits of a server's run */
 
+#define SEEN_BITS (1u << 16)     /* for targets that have a generation: a bit for each name, */
+#define SEEN_MAX (SEEN_BITS / 4) /* and with more targets than that all are forgotten */
+#define SEEN_WORDS (SEEN_BITS / 64u)
+
 /* A question that has no answer yet. */
 struct look {
     uint64_t number;
     uint8_t entry[SHARED_NAME_LEN], target[SHARED_TARGET_LEN];
-    bool makes; /* a generation, where there is none */
+    bool makes; /* a generation, where there is none: SET goes before the rest */
 };
 
 struct shared_store {
@@ -60,6 +65,8 @@ struct shared_store {
     struct look_text look;        /* since the link is ready */
     struct look looks[LOOKS_MAX]; /* a ring */
     unsigned look_first, look_count;
+    uint64_t seen[SEEN_WORDS];
+    unsigned seen_count;
     uint64_t left_ms; /* of the value whose reply comes next */
     bool owes;        /* there were changes that could not be told, */
     bool is_paying;   /* and the server is being told that all targets count as changed */
@@ -106,6 +113,50 @@ static void name_key(const struct shared_store *store, char kind, const uint8_t 
         *at++ = ':';
         put_key_hex(at, name, name_len);
     }
+}
+
+/* ---- targets that have a generation ---- */
+
+/*
+ * For a target that this worker has not seen yet a generation is made with the first question, so
+ * that a first miss takes one round trip; later ones do without. A bit may be that of two targets,
+ * and another replica may have deleted what was seen: ask_again() is for that.
+ */
+static uint64_t *seen_word(struct shared_store *store, const uint8_t target[SHARED_TARGET_LEN],
+                           uint64_t *ret_bit)
+{
+    unsigned number = (unsigned)target[0] << 8 | target[1];
+
+    *ret_bit = (uint64_t)1 << number % 64;
+    return &store->seen[number / 64];
+}
+
+static void forget_seen(struct shared_store *store)
+{
+    memset(store->seen, 0, sizeof store->seen);
+    store->seen_count = 0;
+}
+
+static bool has_seen(struct shared_store *store, const uint8_t target[SHARED_TARGET_LEN])
+{
+    uint64_t bit;
+
+    return (*seen_word(store, target, &bit) & bit) != 0;
+}
+
+static void note_seen(struct shared_store *store, const uint8_t target[SHARED_TARGET_LEN],
+                      bool has_generation)
+{
+    uint64_t bit, *word = seen_word(store, target, &bit);
+
+    if (((*word & bit) != 0) == has_generation) {
+        return;
+    }
+    if (has_generation && store->seen_count == SEEN_MAX) {
+        forget_seen(store);
+    }
+    *word ^= bit;
+    store->seen_count += has_generation ? 1u : UINT_MAX;
 }
 
 /* ---- set-up of the link for commands ---- */
@@ -375,6 +426,7 @@ static void on_commands_failed(struct redis_link *link)
     store->owes = store->owes || link->changes > 0 || store->is_paying;
     store->is_paying = false;
     store->look_count = 0; /* their owners wait for a time only */
+    forget_seen(store);
     set_heard(store, false);
 }
 
@@ -629,8 +681,8 @@ static bool send_look(struct shared_store *store, const struct look *look)
 }
 
 /*
- * Most questions are for targets that have a generation already; for another one it is made, and
- * asked for again: what another replica has made meanwhile counts. So a first miss takes two turns.
+ * Where a target that was seen has no generation any more it is made, and asked for again: what
+ * another replica has made meanwhile counts.
  * @return false where there is one, or it cannot be made
  */
 static bool ask_again(struct shared_store *store, struct look *look,
@@ -639,6 +691,7 @@ static bool ask_again(struct shared_store *store, struct look *look,
     if (lacks_all) {
         make_generation_of_all(store);
     }
+    note_seen(store, look->target, found->generation.len > 0);
     if (look->makes || found->generation.len > 0) {
         return false;
     }
@@ -674,7 +727,7 @@ static void on_entry_read(struct redis_link *link, const redisReply *reply)
 bool shared_store_look(struct shared_store *store, const uint8_t entry[SHARED_NAME_LEN],
                        const uint8_t target[SHARED_TARGET_LEN], uint64_t number)
 {
-    struct look look = {.number = number};
+    struct look look = {.number = number, .makes = !has_seen(store, target)};
 
     memcpy(look.entry, entry, SHARED_NAME_LEN);
     memcpy(look.target, target, SHARED_TARGET_LEN);
@@ -714,6 +767,7 @@ void shared_store_change(struct shared_store *store, const uint8_t target[SHARED
         store->owes = true;
         return;
     }
+    note_seen(store, target, false);
     name_key(store, 'g', target, SHARED_TARGET_LEN, key);
     redis_text(&del, "DEL"); /* which a server that is full does, too */
     redis_text(&del, key);

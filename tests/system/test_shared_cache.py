@@ -24,7 +24,7 @@ from target import Target
 from test_http_targets import Handler, Server
 from test_upstream import make_certificate
 
-ETAG, MAX_AGE = 4, 14
+ETAG, MAX_AGE, ACCEPT = 4, 14, 17
 
 pytestmark = pytest.mark.skipif(PROGRAM is None, reason="redis-server is not installed")
 
@@ -119,6 +119,26 @@ def test_what_one_has_fetched_the_other_has(redis, start, origin):
     assert metric(second, "cache_shared_hits") == 1
     (name,) = redis.keys("v")
     assert 0 < redis.ask("PTTL", name) <= 3600 * 1000
+
+
+def questions(redis):
+    """How many MGET and how many SET the server has had."""
+    text = redis.ask("INFO", "commandstats").decode()
+    return [int((re.findall(r"cmdstat_%s:calls=(\d+)" % name, text) or [0])[0])
+            for name in ("mget", "set")]
+
+
+def test_a_first_miss_asks_once(redis, start, origin):
+    """Issue 20, item 1: a generation is made with the first question for a target, and only then."""
+    first = start(redis.uri)
+    steps = []
+    for count in (1, 2, 3):  # one target, three entries
+        before = questions(redis)
+        with first.client() as client:
+            client.ask([*at(origin).options("cri"), (ACCEPT, uint(count))])
+        wait_until(lambda count=count: len(redis.keys("v")) == count)
+        steps.append([after - once for after, once in zip(questions(redis), before)])
+    assert steps == [[1, 2], [1, 1], [1, 1]]
 
 
 def test_a_worker_has_what_another_has_fetched(redis, start, origin):
