@@ -281,6 +281,11 @@ static enum shared_kind entry_kind(const struct fetch *fetch)
     return fetch->ticket.sharing == CACHE_SHARING_SEALED ? SHARED_PRIVATE_ENTRY : SHARED_ENTRY;
 }
 
+static struct bytes key_bytes(const struct fetch *fetch)
+{
+    return (struct bytes){fetch->ticket.key.bytes, fetch->ticket.key.len};
+}
+
 static struct shared_room room_of(const struct shared *shared)
 {
     return (struct shared_room){shared->opened, shared->buffer_bytes};
@@ -293,7 +298,7 @@ static bool take_entry_value(struct fetch_side *side, struct fetch *fetch,
     struct shared *shared = side->shared;
     struct shared_entry entry;
     struct bytes body;
-    if (!shared_unseal(&shared->keys, entry_kind(fetch), found->entry, found->value,
+    if (!shared_unseal(&shared->keys, entry_kind(fetch), key_bytes(fetch), found->value,
                        room_of(shared), &body) ||
         !read_entry(body, &entry) || !is_plain_answer(&entry.message)) {
         metric_add(&side->context.metrics.cache_shared_refused, 1);
@@ -385,10 +390,11 @@ void shared_keep(struct fetch_side *side, const struct fetch *fetch,
         return;
     }
     size_t len = write_entry(shared, fetch, answer, from, life_s);
-    bool is_sent = len > 0 && name_of(shared, ticket->key.bytes, ticket->key.len, name) &&
-                   shared_seal(&shared->keys, entry_kind(fetch), name, shared->buffer, len) &&
-                   shared_store_put(shared->store, name, (struct bytes){shared->buffer, len},
-                                    (uint64_t)life_s * 1000);
+    bool is_sent =
+        len > 0 && name_of(shared, ticket->key.bytes, ticket->key.len, name) &&
+        shared_seal(&shared->keys, entry_kind(fetch), key_bytes(fetch), shared->buffer, len) &&
+        shared_store_put(shared->store, name, (struct bytes){shared->buffer, len},
+                         (uint64_t)life_s * 1000);
     metric_add(is_sent ? &side->context.metrics.cache_shared_kept
                        : &side->context.metrics.cache_shared_unkept,
                1);
@@ -416,7 +422,7 @@ static size_t write_change(const struct shared *shared, uint8_t *at, size_t capa
     if (target.len > 0) {
         memcpy(at + head + CHANGE_FIXED, target.data, target.len);
     }
-    return shared_seal(&shared->keys, SHARED_CHANGE, NULL, at, len) ? len : 0;
+    return shared_seal(&shared->keys, SHARED_CHANGE, (struct bytes){0}, at, len) ? len : 0;
 }
 
 bool shared_is_ready(const struct fetch_side *side)
@@ -512,9 +518,9 @@ static void on_change(void *context, struct bytes told)
     struct fetch_side *side = context;
     const struct shared *shared = side->shared;
     struct bytes body;
-    bool is_open =
-        shared_unseal(&shared->keys, SHARED_CHANGE, NULL, told, room_of(shared), &body) &&
-        body.len > 0;
+    bool is_open = shared_unseal(&shared->keys, SHARED_CHANGE, (struct bytes){0}, told,
+                                 room_of(shared), &body) &&
+                   body.len > 0;
     if (is_open && body.data[0] != CHANGE_VERSION) {
         drop_first_level(side); /* of something that it says in its way */
         is_open = false;

@@ -35,7 +35,7 @@ static EVP_MAC_CTX *keyed(const uint8_t key[DIGEST_LEN])
 }
 
 /* For SipHash: its key is set for each name, as no context of OpenSSL 3.0 keeps it. */
-static EVP_MAC_CTX *for_targets(void)
+static EVP_MAC_CTX *for_names(void)
 {
     EVP_MAC *siphash = EVP_MAC_fetch(NULL, "SIPHASH", NULL);
     EVP_MAC_CTX *context = siphash == NULL ? NULL : EVP_MAC_CTX_new(siphash);
@@ -44,15 +44,16 @@ static EVP_MAC_CTX *for_targets(void)
     return context;
 }
 
-/* What makes names besides HMAC. */
 static bool prepare_names(struct bytes secret, struct shared_keys *keys)
 {
     keys->digest = EVP_MD_CTX_new();
-    keys->targets = for_targets();
+    keys->names = for_names();
     return keys->digest != NULL && EVP_DigestInit_ex(keys->digest, EVP_sha256(), NULL) == 1 &&
-           keys->targets != NULL &&
-           (secret.len == 0 || derive_key(secret, "shared targets", (struct bytes){0},
-                                          keys->target_key, sizeof keys->target_key));
+           keys->names != NULL &&
+           (secret.len == 0 || (derive_key(secret, "shared targets", (struct bytes){0},
+                                           keys->target_key, sizeof keys->target_key) &&
+                                derive_key(secret, "shared names", (struct bytes){0},
+                                           keys->entry_key, sizeof keys->entry_key)));
 }
 
 bool shared_keys_derive(struct bytes secret, struct shared_keys *keys)
@@ -60,8 +61,7 @@ bool shared_keys_derive(struct bytes secret, struct shared_keys *keys)
     static const char *const labels[SHARED_KEYS] = {[SHARED_ENTRY] = "shared entries",
                                                     [SHARED_PRIVATE_ENTRY] = "shared private",
                                                     [SHARED_CHANGE] = "shared changes",
-                                                    [SHARED_SIGN] = "shared signs",
-                                                    [SHARED_NAME] = "shared names"};
+                                                    [SHARED_SIGN] = "shared signs"};
     shared_keys_clear(keys);
     keys->has_secret = secret.len > 0;
     keys->cipher = EVP_CIPHER_CTX_new();
@@ -90,18 +90,25 @@ void shared_keys_clear(struct shared_keys *keys)
     }
     EVP_CIPHER_CTX_free(keys->cipher);
     EVP_MD_CTX_free(keys->digest);
-    EVP_MAC_CTX_free(keys->targets);
+    EVP_MAC_CTX_free(keys->names);
     OPENSSL_cleanse(keys->target_key, sizeof keys->target_key);
+    OPENSSL_cleanse(keys->entry_key, sizeof keys->entry_key);
     *keys = (struct shared_keys){.has_secret = false};
 }
 
-/* HMAC-SHA-256 of the name, which may be NULL, and the body. */
-static bool mac_of(EVP_MAC_CTX *context, const uint8_t *name, struct bytes body,
+/*
+ * HMAC-SHA-256 of a cache key, which may be empty, and the body. The length of the key comes first:
+ * a server chooses generations, with which bodies begin, and must not move the border.
+ */
+static bool mac_of(EVP_MAC_CTX *context, struct bytes key, struct bytes body,
                    uint8_t ret_mac[DIGEST_LEN])
 {
+    const uint8_t key_len[] = {(uint8_t)(key.len >> 24), (uint8_t)(key.len >> 16),
+                               (uint8_t)(key.len >> 8), (uint8_t)key.len};
     size_t made = 0;
     bool is_good = context != NULL && EVP_MAC_init(context, NULL, 0, NULL) == 1 &&
-                   (name == NULL || EVP_MAC_update(context, name, SHARED_NAME_LEN) == 1) &&
+                   EVP_MAC_update(context, key_len, sizeof key_len) == 1 &&
+                   (key.len == 0 || EVP_MAC_update(context, key.data, key.len) == 1) &&
                    EVP_MAC_update(context, body.data, body.len) == 1 &&
                    EVP_MAC_final(context, ret_mac, &made, DIGEST_LEN) == 1;
 
@@ -111,13 +118,29 @@ static bool mac_of(EVP_MAC_CTX *context, const uint8_t *name, struct bytes body,
     return is_good && made == DIGEST_LEN;
 }
 
+static bool siphash_of(const struct shared_keys *keys, const uint8_t with[SHARED_NAMES_KEY_LEN],
+                       struct bytes key, uint8_t ret_name[SHARED_TARGET_LEN])
+{
+    size_t made = 0;
+    bool is_good = keys->names != NULL &&
+                   EVP_MAC_init(keys->names, with, SHARED_NAMES_KEY_LEN, NULL) == 1 &&
+                   EVP_MAC_update(keys->names, key.data, key.len) == 1 &&
+                   EVP_MAC_final(keys->names, ret_name, &made, SHARED_TARGET_LEN) == 1;
+
+    if (!is_good) {
+        ERR_clear_error();
+    }
+    return is_good && made == SHARED_TARGET_LEN;
+}
+
 bool shared_name(const struct shared_keys *keys, struct bytes key,
                  uint8_t ret_name[SHARED_NAME_LEN])
 {
     if (keys->has_secret) {
-        return mac_of(keys->macs[SHARED_NAME], NULL, key, ret_name);
+        memset(ret_name + SHARED_TARGET_LEN, 0, SHARED_NAME_LEN - SHARED_TARGET_LEN);
+        return siphash_of(keys, keys->entry_key, key, ret_name);
     }
-    /* Without a secret HMAC would have a key that all know. */
+    /* Nothing in the entry says whose it is. */
     if (keys->digest != NULL && EVP_DigestInit_ex(keys->digest, NULL, NULL) == 1 &&
         EVP_DigestUpdate(keys->digest, key.data, key.len) == 1 &&
         EVP_DigestFinal_ex(keys->digest, ret_name, NULL) == 1) {
@@ -130,17 +153,7 @@ bool shared_name(const struct shared_keys *keys, struct bytes key,
 bool shared_target_name(const struct shared_keys *keys, struct bytes key,
                         uint8_t ret_name[SHARED_TARGET_LEN])
 {
-    size_t made = 0;
-    bool is_good =
-        keys->targets != NULL &&
-        EVP_MAC_init(keys->targets, keys->target_key, sizeof keys->target_key, NULL) == 1 &&
-        EVP_MAC_update(keys->targets, key.data, key.len) == 1 &&
-        EVP_MAC_final(keys->targets, ret_name, &made, SHARED_TARGET_LEN) == 1;
-
-    if (!is_good) {
-        ERR_clear_error();
-    }
-    return is_good && made == SHARED_TARGET_LEN;
+    return siphash_of(keys, keys->target_key, key, ret_name);
 }
 
 /* ---- what is encrypted ---- */
@@ -153,7 +166,7 @@ static bool is_encrypted(const struct shared_keys *keys, enum shared_kind kind)
 /* What belongs to an encrypted text. */
 struct sealing {
     enum shared_kind kind;
-    const uint8_t *name; /* NULL: none */
+    struct bytes key; /* of the cache; empty: none */
     const uint8_t *salt;
     uint8_t *tag; /* written, or compared */
 };
@@ -163,7 +176,7 @@ static bool crypt_sealed(const struct shared_keys *keys, const struct sealing *w
                          struct bytes from, uint8_t *to)
 {
     enum shared_kind kind = with->kind;
-    const uint8_t *name = with->name;
+    struct bytes of = with->key;
     static const uint8_t nonce[12]; /* no key is used twice */
     const uint8_t marks[2] = {VERSION_SEALED, (uint8_t)kind};
     EVP_CIPHER_CTX *cipher = keys->cipher;
@@ -171,13 +184,14 @@ static bool crypt_sealed(const struct shared_keys *keys, const struct sealing *w
     int len;
 
     bool is_good =
-        cipher != NULL && from.len <= INT_MAX &&
-        mac_of(keys->macs[kind], NULL, (struct bytes){with->salt, SHARED_SALT_LEN}, key) &&
+        cipher != NULL && from.len <= INT_MAX && of.len <= INT_MAX &&
+        mac_of(keys->macs[kind], (struct bytes){0}, (struct bytes){with->salt, SHARED_SALT_LEN},
+               key) &&
         EVP_CipherInit_ex(cipher, NULL, NULL, key, nonce, encrypts) == 1 &&
         (encrypts ||
          EVP_CIPHER_CTX_ctrl(cipher, EVP_CTRL_AEAD_SET_TAG, (int)SHARED_TAG_LEN, with->tag) == 1) &&
         EVP_CipherUpdate(cipher, NULL, &len, marks, (int)sizeof marks) == 1 &&
-        (name == NULL || EVP_CipherUpdate(cipher, NULL, &len, name, (int)SHARED_NAME_LEN) == 1) &&
+        (of.len == 0 || EVP_CipherUpdate(cipher, NULL, &len, of.data, (int)of.len) == 1) &&
         EVP_CipherUpdate(cipher, to, &len, from.data, (int)from.len) == 1 &&
         EVP_CipherFinal_ex(cipher, to + from.len, &len) == 1 &&
         (!encrypts ||
@@ -208,7 +222,7 @@ size_t shared_head_len(const struct shared_keys *keys, enum shared_kind kind)
     return lengths[version_of(keys, kind)];
 }
 
-bool shared_seal(const struct shared_keys *keys, enum shared_kind kind, const uint8_t *name,
+bool shared_seal(const struct shared_keys *keys, enum shared_kind kind, struct bytes key,
                  uint8_t *at, size_t len)
 {
     size_t head = shared_head_len(keys, kind);
@@ -219,14 +233,14 @@ bool shared_seal(const struct shared_keys *keys, enum shared_kind kind, const ui
         return kind != SHARED_PRIVATE_ENTRY;
     }
     if (at[0] == VERSION_MAC) {
-        return mac_of(keys->macs[kind], name, (struct bytes){body, len - head}, at + 1);
+        return mac_of(keys->macs[kind], key, (struct bytes){body, len - head}, at + 1);
     }
     return RAND_bytes(salt, (int)SHARED_SALT_LEN) == 1 &&
-           crypt_sealed(keys, &(const struct sealing){kind, name, salt, salt + SHARED_SALT_LEN},
+           crypt_sealed(keys, &(const struct sealing){kind, key, salt, salt + SHARED_SALT_LEN},
                         true, (struct bytes){body, len - head}, body);
 }
 
-bool shared_unseal(const struct shared_keys *keys, enum shared_kind kind, const uint8_t *name,
+bool shared_unseal(const struct shared_keys *keys, enum shared_kind kind, struct bytes key,
                    struct bytes sealed, struct shared_room room, struct bytes *ret_body)
 {
     uint8_t mac[DIGEST_LEN], tag[SHARED_TAG_LEN];
@@ -242,12 +256,12 @@ bool shared_unseal(const struct shared_keys *keys, enum shared_kind kind, const 
         return kind != SHARED_PRIVATE_ENTRY;
     }
     if (version == VERSION_MAC) {
-        return mac_of(keys->macs[kind], name, body, mac) &&
+        return mac_of(keys->macs[kind], key, body, mac) &&
                CRYPTO_memcmp(mac, sealed.data + 1, DIGEST_LEN) == 0;
     }
     memcpy(tag, sealed.data + 1 + SHARED_SALT_LEN, SHARED_TAG_LEN);
     *ret_body = (struct bytes){room.at, body.len};
     return body.len <= room.bytes &&
-           crypt_sealed(keys, &(const struct sealing){kind, name, sealed.data + 1, tag}, false,
-                        body, room.at);
+           crypt_sealed(keys, &(const struct sealing){kind, key, sealed.data + 1, tag}, false, body,
+                        room.at);
 }

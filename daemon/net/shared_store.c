@@ -352,8 +352,8 @@ static void take_sign(struct shared_store *store, struct bytes sealed)
     struct bytes body;
     uint64_t number;
 
-    if (!shared_unseal(store->options->keys, SHARED_SIGN, NULL, sealed, (struct shared_room){0},
-                       &body) ||
+    if (!shared_unseal(store->options->keys, SHARED_SIGN, (struct bytes){0}, sealed,
+                       (struct shared_room){0}, &body) ||
         body.len != SIGN_LEN || memcmp(body.data + 1, store->id, SHARED_ID_LEN) != 0) {
         return;
     }
@@ -482,7 +482,7 @@ static void publish_sign(struct shared_store *store, uint8_t kind, const uint8_t
     text[head] = kind;
     memcpy(text + head + 1, id, SHARED_ID_LEN);
     memcpy(text + head + 1 + SHARED_ID_LEN, &sent, sizeof sent);
-    if (!shared_seal(keys, SHARED_SIGN, NULL, text, head + SIGN_LEN)) {
+    if (!shared_seal(keys, SHARED_SIGN, (struct bytes){0}, text, head + SIGN_LEN)) {
         return; /* without memory: as one that is lost */
     }
     name_beats(store, id, name);
@@ -713,7 +713,6 @@ static void on_entry_read(struct redis_link *link, const redisReply *reply)
     struct look look = store->looks[store->look_first];
     store->look_first = (store->look_first + 1) % LOOKS_MAX;
     store->look_count--;
-    found.entry = look.entry;
     found.left_ms = store->left_ms;
     if (found.left_ms == 0) {
         found.value = (struct bytes){0};

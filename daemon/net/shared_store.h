@@ -66,7 +66,6 @@ struct shared_store_options {
 struct shared_found {
     struct bytes value;      /* data NULL: none */
     struct bytes generation; /* SHARED_GENERATION_LEN; empty: not known, nothing can be kept */
-    const uint8_t *entry;    /* the name that was asked for */
     uint64_t left_ms;        /* for so long the server keeps it, or the one that it has replaced */
 };
 

@@ -124,23 +124,23 @@ size_t shared_head_len(const struct shared_keys *keys, enum shared_kind kind)
     return 0;
 }
 
-bool shared_seal(const struct shared_keys *keys, enum shared_kind kind, const uint8_t *name,
+bool shared_seal(const struct shared_keys *keys, enum shared_kind kind, struct bytes key,
                  uint8_t *at, size_t len)
 {
     (void)keys;
     (void)kind;
-    (void)name;
+    (void)key;
     (void)at;
     (void)len;
     return false;
 }
 
-bool shared_unseal(const struct shared_keys *keys, enum shared_kind kind, const uint8_t *name,
+bool shared_unseal(const struct shared_keys *keys, enum shared_kind kind, struct bytes key,
                    struct bytes sealed, struct shared_room room, struct bytes *ret_body)
 {
     (void)keys;
     (void)kind;
-    (void)name;
+    (void)key;
     (void)sealed;
     (void)room;
     (void)ret_body;

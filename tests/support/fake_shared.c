@@ -101,8 +101,7 @@ static void answer_look(const struct fake_look *look)
     uint64_t now_ms = loop_now_ms(fake.store->loop);
     of_target->number = of_target->number != 0 ? of_target->number : ++fake.last_number;
     memcpy(generation, &of_target->number, sizeof(of_target->number));
-    struct shared_found found = {.generation = {generation, sizeof(generation)},
-                                 .entry = look->entry};
+    struct shared_found found = {.generation = {generation, sizeof(generation)}};
     if (kept != NULL && kept->until_ms > now_ms) {
         found.value = (struct bytes){kept->value, kept->len};
         found.left_ms = kept->until_ms - now_ms;
@@ -389,21 +388,21 @@ size_t shared_head_len(const struct shared_keys *keys, enum shared_kind kind)
     return 1;
 }
 
-bool shared_seal(const struct shared_keys *keys, enum shared_kind kind, const uint8_t *name,
+bool shared_seal(const struct shared_keys *keys, enum shared_kind kind, struct bytes key,
                  uint8_t *at, size_t len)
 {
     (void)keys;
-    (void)name;
+    (void)key;
     assert_true(len > 0);
     at[0] = (uint8_t)kind_letters[kind];
     return true;
 }
 
-bool shared_unseal(const struct shared_keys *keys, enum shared_kind kind, const uint8_t *name,
+bool shared_unseal(const struct shared_keys *keys, enum shared_kind kind, struct bytes key,
                    struct bytes sealed, struct shared_room room, struct bytes *ret_body)
 {
     (void)keys;
-    (void)name;
+    (void)key;
     (void)room;
     bool is_good = sealed.len > 0 && sealed.data[0] == (uint8_t)kind_letters[kind];
     *ret_body = is_good ? (struct bytes){sealed.data + 1, sealed.len - 1} : (struct bytes){0};

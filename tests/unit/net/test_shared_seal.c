@@ -11,7 +11,8 @@
 #define TEXT_LEN (sizeof(TEXT) - 1)
 #define ROOM 256u
 
-static const uint8_t name[SHARED_NAME_LEN] = {1}, other_name[SHARED_NAME_LEN] = {2};
+static const uint8_t bytes_of_keys[] = "a cache key, of another one";
+static const struct bytes key = {bytes_of_keys, 11}, other_key = {bytes_of_keys, 27};
 
 static struct shared_keys keys_of(const char *secret)
 {
@@ -26,11 +27,11 @@ static size_t seal_text(const struct shared_keys *keys, enum shared_kind kind, u
     size_t head = shared_head_len(keys, kind);
     assert_true(head + TEXT_LEN <= ROOM && head <= SHARED_HEAD_MAX);
     memcpy(at + head, TEXT, TEXT_LEN);
-    assert_true(shared_seal(keys, kind, name, at, head + TEXT_LEN));
+    assert_true(shared_seal(keys, kind, key, at, head + TEXT_LEN));
     return head + TEXT_LEN;
 }
 
-static bool opens(const struct shared_keys *keys, enum shared_kind kind, const uint8_t *as,
+static bool opens(const struct shared_keys *keys, enum shared_kind kind, struct bytes as,
                   const uint8_t *at, size_t len)
 {
     uint8_t room[ROOM];
@@ -54,38 +55,38 @@ static void test_what_has_the_secret_opens_it(void **state)
 {
     struct shared_keys here = keys_of(SECRET), there = keys_of(SECRET);
     (void)state;
-    for (enum shared_kind kind = SHARED_ENTRY; kind < SHARED_NAME; kind++) {
+    for (enum shared_kind kind = SHARED_ENTRY; kind < SHARED_KEYS; kind++) {
         uint8_t at[ROOM];
         size_t len = seal_text(&here, kind, at);
-        assert_true(opens(&there, kind, name, at, len));
-        assert_true(opens(&here, kind, name, at, len));
+        assert_true(opens(&there, kind, key, at, len));
+        assert_true(opens(&here, kind, key, at, len));
         assert_int_equal(has_text(at, len), kind == SHARED_ENTRY || kind == SHARED_SIGN);
     }
     shared_keys_clear(&here);
     shared_keys_clear(&there);
 }
 
-/* Another secret or none, another name, another kind, each byte, each length. */
+/* Another secret or none, another cache key, another kind, each byte, each length. */
 static void test_nothing_else_opens(void **state)
 {
     struct shared_keys keys = keys_of(SECRET), other = keys_of(SECRET "0"), none = keys_of("");
     (void)state;
-    for (enum shared_kind kind = SHARED_ENTRY; kind < SHARED_NAME; kind++) {
+    for (enum shared_kind kind = SHARED_ENTRY; kind < SHARED_KEYS; kind++) {
         uint8_t at[ROOM];
         size_t len = seal_text(&keys, kind, at);
-        assert_false(opens(&other, kind, name, at, len));
-        assert_false(opens(&none, kind, name, at, len));
-        assert_false(opens(&keys, kind, other_name, at, len));
-        for (enum shared_kind as = SHARED_ENTRY; as < SHARED_NAME; as++) {
-            assert_int_equal(opens(&keys, as, name, at, len), as == kind);
+        assert_false(opens(&other, kind, key, at, len));
+        assert_false(opens(&none, kind, key, at, len));
+        assert_false(opens(&keys, kind, other_key, at, len));
+        for (enum shared_kind as = SHARED_ENTRY; as < SHARED_KEYS; as++) {
+            assert_int_equal(opens(&keys, as, key, at, len), as == kind);
         }
         for (size_t i = 0; i < len; i++) {
             at[i] ^= 0x10;
-            assert_false(opens(&keys, kind, name, at, len));
+            assert_false(opens(&keys, kind, key, at, len));
             at[i] ^= 0x10;
         }
         for (size_t cut = 0; cut < len; cut++) {
-            assert_false(opens(&keys, kind, name, at, cut));
+            assert_false(opens(&keys, kind, key, at, cut));
         }
     }
     shared_keys_clear(&keys);
@@ -93,7 +94,7 @@ static void test_nothing_else_opens(void **state)
     shared_keys_clear(&none);
 }
 
-/* The salts, and so the keys, differ each time: also of the same text under the same name. */
+/* The salts, and so the keys, differ each time: also of the same text under the same key. */
 static void test_no_key_is_used_twice(void **state)
 {
     static uint8_t sealed[200][ROOM];
@@ -115,11 +116,11 @@ static void test_a_private_entry_needs_a_secret(void **state)
     struct shared_keys none = keys_of("");
     uint8_t at[ROOM] = {0};
     (void)state;
-    assert_false(shared_seal(&none, SHARED_PRIVATE_ENTRY, name, at, 40));
+    assert_false(shared_seal(&none, SHARED_PRIVATE_ENTRY, key, at, 40));
     at[0] = 1;
     memcpy(at + 1, TEXT, TEXT_LEN);
-    assert_false(opens(&none, SHARED_PRIVATE_ENTRY, name, at, 1 + TEXT_LEN));
-    assert_true(opens(&none, SHARED_ENTRY, name, at, 1 + TEXT_LEN));
+    assert_false(opens(&none, SHARED_PRIVATE_ENTRY, key, at, 1 + TEXT_LEN));
+    assert_true(opens(&none, SHARED_ENTRY, key, at, 1 + TEXT_LEN));
     shared_keys_clear(&none);
 }
 
@@ -130,20 +131,38 @@ static void test_what_has_no_room_does_not_open(void **state)
     struct bytes body;
     (void)state;
     size_t len = seal_text(&keys, SHARED_PRIVATE_ENTRY, at);
-    assert_false(shared_unseal(&keys, SHARED_PRIVATE_ENTRY, name, (struct bytes){at, len},
+    assert_false(shared_unseal(&keys, SHARED_PRIVATE_ENTRY, key, (struct bytes){at, len},
                                (struct shared_room){room, TEXT_LEN - 1}, &body));
-    assert_true(shared_unseal(&keys, SHARED_PRIVATE_ENTRY, name, (struct bytes){at, len},
+    assert_true(shared_unseal(&keys, SHARED_PRIVATE_ENTRY, key, (struct bytes){at, len},
                               (struct shared_room){room, TEXT_LEN}, &body));
     shared_keys_clear(&keys);
 }
 
 /* Both names of a key, one after the other. */
-static void names_of(const struct shared_keys *keys, const char *key,
+static void names_of(const struct shared_keys *keys, const char *text,
                      uint8_t ret_names[SHARED_NAME_LEN + SHARED_TARGET_LEN])
 {
-    const struct bytes bytes = {(const uint8_t *)key, strlen(key)};
+    const struct bytes bytes = {(const uint8_t *)text, strlen(text)};
     assert_true(shared_name(keys, bytes, ret_names));
     assert_true(shared_target_name(keys, bytes, ret_names + SHARED_NAME_LEN));
+}
+
+/* The body begins with what a server chooses: it must not be taken for the end of another key. */
+static void test_the_border_of_key_and_body_is_fixed(void **state)
+{
+    struct shared_keys keys = keys_of(SECRET);
+    uint8_t at[ROOM];
+    struct bytes body;
+    (void)state;
+    size_t len = seal_text(&keys, SHARED_ENTRY, at), head = shared_head_len(&keys, SHARED_ENTRY);
+    uint8_t longer[64], moved[ROOM];
+    memcpy(longer, key.data, key.len);
+    memcpy(longer + key.len, TEXT, 4);
+    memcpy(moved, at, head);
+    memcpy(moved + head, at + head + 4, len - head - 4);
+    assert_false(shared_unseal(&keys, SHARED_ENTRY, (struct bytes){longer, key.len + 4},
+                               (struct bytes){moved, len - 4}, (struct shared_room){0}, &body));
+    shared_keys_clear(&keys);
 }
 
 static void test_names_are_those_of_the_secret(void **state)
@@ -194,6 +213,7 @@ int main(void)
         cmocka_unit_test(test_no_key_is_used_twice),
         cmocka_unit_test(test_a_private_entry_needs_a_secret),
         cmocka_unit_test(test_what_has_no_room_does_not_open),
+        cmocka_unit_test(test_the_border_of_key_and_body_is_fixed),
         cmocka_unit_test(test_names_are_those_of_the_secret),
         cmocka_unit_test(test_names_without_a_secret_are_digests),
     };
