@@ -507,6 +507,12 @@ static void on_change_confirmed(void *context, uint64_t number)
     changed_confirmed(context, number);
 }
 
+static void on_sign_refused(void *context)
+{
+    struct fetch_side *side = context;
+    metric_add(&side->context.metrics.cache_shared_unsigned, 1);
+}
+
 static void on_change_passed(void *context, uint32_t number, uint64_t receivers)
 {
     changed_passed_on(context, number, receivers);
@@ -606,8 +612,8 @@ static const char *path_option(const char *text)
 static int open_store(struct fetch_side *side)
 {
     static const struct shared_store_handler handler = {
-        on_found,    on_change,        on_channel,         on_told,
-        on_all_told, on_change_passed, on_change_confirmed};
+        on_found,    on_change,        on_channel,          on_told,
+        on_all_told, on_change_passed, on_change_confirmed, on_sign_refused};
     struct shared *shared = side->shared;
     const struct config *config = side->context.config;
     size_t entry_bytes = (size_t)config->cache_shared_entry_bytes;

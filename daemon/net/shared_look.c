@@ -38,17 +38,19 @@ static bool add_command(struct look_text *look, int count, const char **words, c
 }
 
 /* A key of that kind, with room for a name of so many digits. @return its length */
-static size_t key_with_room(const char *begin, size_t begin_len, char kind, size_t digits,
+static size_t key_with_room(const char *begin, size_t begin_len, const char *kind, size_t digits,
                             char ret_key[LOOK_KEY_MAX])
 {
+    size_t len = begin_len + strlen(kind);
+
     memcpy(ret_key, begin, begin_len);
-    ret_key[begin_len] = kind;
+    memcpy(ret_key + begin_len, kind, strlen(kind));
     if (digits == 0) {
-        return begin_len + 1;
+        return len;
     }
-    ret_key[begin_len + 1] = ':';
-    memset(ret_key + begin_len + 2, 0, digits);
-    return begin_len + 2 + digits;
+    ret_key[len] = ':';
+    memset(ret_key + len + 1, 0, digits);
+    return len + 1 + digits;
 }
 
 /* The next room of so many bytes: zero ones, which are nowhere else in the commands. */
@@ -68,9 +70,9 @@ bool look_prepare(struct look_text *look, const char *begin, size_t begin_len)
 {
     static const char fresh[LOOK_FRESH_LEN];
     char value[LOOK_KEY_MAX], target[LOOK_KEY_MAX], all[LOOK_KEY_MAX];
-    size_t value_len = key_with_room(begin, begin_len, 'v', NAME_DIGITS, value);
-    size_t target_len = key_with_room(begin, begin_len, 'g', TARGET_DIGITS, target);
-    size_t all_len = key_with_room(begin, begin_len, 'e', 0, all);
+    size_t value_len = key_with_room(begin, begin_len, LOOK_VALUE_KIND, NAME_DIGITS, value);
+    size_t target_len = key_with_room(begin, begin_len, "g", TARGET_DIGITS, target);
+    size_t all_len = key_with_room(begin, begin_len, "e", 0, all);
     const char *make[] = {"SET", target, fresh, "NX", "EX", GENERATION_TTL_S};
     const size_t make_lens[] = {3, target_len, sizeof fresh, 2, 2, sizeof GENERATION_TTL_S - 1};
     const char *left[] = {"PTTL", value};

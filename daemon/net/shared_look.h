@@ -14,7 +14,11 @@
 
 /* Of a key with its NUL, and of what stands in all keys before kind, colon and name. */
 #define LOOK_KEY_MAX 192u
-#define LOOK_BEGIN_MAX (LOOK_KEY_MAX - 2 * SHARED_NAME_LEN - 3)
+#define LOOK_BEGIN_MAX (LOOK_KEY_MAX - 2 * SHARED_NAME_LEN - sizeof(LOOK_VALUE_KIND) - 1)
+
+/* Of the keys of answers: another number when what stands there, or its name, is another one, so
+ * that releases read none of each other's. Generations have no number: all releases share them. */
+#define LOOK_VALUE_KIND "v2"
 
 /* Random bytes of a generation that does not exist yet. */
 #define LOOK_FRESH_LEN (SHARED_GENERATION_LEN / 2)

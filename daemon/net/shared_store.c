@@ -100,15 +100,15 @@ static void put_key_hex(char *at, const uint8_t *bytes, unsigned len)
 
 /* PREFIX:RUN:KIND, and a name where there is one: the beginning is as long as LOOK_KEY_MAX allows.
  */
-static void name_key(const struct shared_store *store, char kind, const uint8_t *name,
+static void name_key(const struct shared_store *store, const char *kind, const uint8_t *name,
                      unsigned name_len, char ret_key[LOOK_KEY_MAX])
 {
     char *at = ret_key;
 
     memcpy(at, store->keys_begin, store->keys_begin_len);
     at += store->keys_begin_len;
-    *at++ = kind;
-    *at = '\0';
+    memcpy(at, kind, strlen(kind) + 1);
+    at += strlen(kind);
     if (name != NULL) {
         *at++ = ':';
         put_key_hex(at, name, name_len);
@@ -231,7 +231,7 @@ static void make_generation_of_all(struct shared_store *store)
     struct redis_words words = {.count = 0};
 
     if (fresh != NULL) {
-        name_key(store, 'e', NULL, 0, key);
+        name_key(store, "e", NULL, 0, key);
         redis_text(&words, "SET");
         redis_text(&words, key);
         redis_word(&words, fresh, LOOK_FRESH_LEN);
@@ -301,7 +301,7 @@ static void on_server_info(struct redis_link *link, const redisReply *reply)
         commands_ready(store);
         return;
     }
-    name_key(store, 'e', NULL, 0, key);
+    name_key(store, "e", NULL, 0, key);
     redis_text(&words, "DEL");
     redis_text(&words, key);
     store->is_paying = redis_link_send(link, on_all_deleted, 0, &words);
@@ -346,7 +346,7 @@ static bool string_is(const redisReply *reply, const char *text)
     return reply->type == REDIS_REPLY_STRING && strcmp(reply->str, text) == 0;
 }
 
-/* Of another one's, or without the secret, it says nothing; a beat of before neither. */
+/* Of another one's, or without the secret, it is refused; a beat of before says nothing. */
 static void take_sign(struct shared_store *store, struct bytes sealed)
 {
     struct bytes body;
@@ -355,6 +355,7 @@ static void take_sign(struct shared_store *store, struct bytes sealed)
     if (!shared_unseal(store->options->keys, SHARED_SIGN, (struct bytes){0}, sealed,
                        (struct shared_room){0}, &body) ||
         body.len != SIGN_LEN || memcmp(body.data + 1, store->id, SHARED_ID_LEN) != 0) {
+        store->handler->on_refused(store->context);
         return;
     }
     memcpy(&number, body.data + 1 + SHARED_ID_LEN, sizeof number);
@@ -742,7 +743,7 @@ bool shared_store_put(struct shared_store *store, const uint8_t entry[SHARED_NAM
     if (!store->commands.is_ready || redis_link_is_full(&store->commands)) {
         return false;
     }
-    name_key(store, 'v', entry, SHARED_NAME_LEN, key);
+    name_key(store, LOOK_VALUE_KIND, entry, SHARED_NAME_LEN, key);
     (void)snprintf(ttl, sizeof ttl, "%llu", (unsigned long long)ttl_ms);
     redis_text(&words, "SET");
     redis_text(&words, key);
@@ -767,7 +768,7 @@ void shared_store_change(struct shared_store *store, const uint8_t target[SHARED
         return;
     }
     note_seen(store, target, false);
-    name_key(store, 'g', target, SHARED_TARGET_LEN, key);
+    name_key(store, "g", target, SHARED_TARGET_LEN, key);
     redis_text(&del, "DEL"); /* which a server that is full does, too */
     redis_text(&del, key);
     redis_text(&publish, "PUBLISH");

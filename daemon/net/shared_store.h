@@ -7,7 +7,7 @@
  * Keys, with PREFIX and the server's own number, which changes when it is started, so that nothing
  * is found that was there before (changes of targets since would be unknown):
  *
- *   PREFIX:RUN:v:ENTRY    an answer, as long as it is fresh
+ *   PREFIX:RUN:v2:ENTRY   an answer, as long as it is fresh
  *   PREFIX:RUN:g:TARGET   the generation of a target: random bytes, which a change deletes
  *   PREFIX:RUN:e          the same for all targets: deleted where changes could not be told
  *
@@ -86,6 +86,9 @@ struct shared_store_handler {
     void (*on_passed_on)(void *context, uint32_t number, uint64_t receivers);
     /* One of them has said by shared_store_confirm() that it knows of it; may come before that. */
     void (*on_confirmed)(void *context, uint64_t number);
+    /* On this one's own channel of beats was something without the right MAC, or for another one.
+     */
+    void (*on_refused)(void *context);
 };
 
 /**

@@ -108,7 +108,7 @@ def test_what_one_has_fetched_the_other_has(redis, start, origin):
     """Issue 20, item 1: one request to the origin server, and the age is told."""
     first, second = start(redis.uri), start(redis.uri)
     assert get(first, at(origin)).payload == b"one"
-    wait_until(lambda: redis.keys("v"))
+    wait_until(lambda: redis.keys("v2"))
     answer = get(second, at(origin))
     assert answer.payload == b"one"
     assert int.from_bytes(answer.values(MAX_AGE)[0], "big") <= 3600
@@ -117,7 +117,7 @@ def test_what_one_has_fetched_the_other_has(redis, start, origin):
     get(second, at(origin))  # from its own cache now
     wait_for(second, "cache_hits", 1)
     assert metric(second, "cache_shared_hits") == 1
-    (name,) = redis.keys("v")
+    (name,) = redis.keys("v2")
     assert 0 < redis.ask("PTTL", name) <= 3600 * 1000
 
 
@@ -136,7 +136,7 @@ def test_a_first_miss_asks_once(redis, start, origin):
         before = questions(redis)
         with first.client() as client:
             client.ask([*at(origin).options("cri"), (ACCEPT, uint(count))])
-        wait_until(lambda count=count: len(redis.keys("v")) == count)
+        wait_until(lambda count=count: len(redis.keys("v2")) == count)
         steps.append([after - once for after, once in zip(questions(redis), before)])
     assert steps == [[1, 2], [1, 1], [1, 1]]
 
@@ -299,7 +299,28 @@ def test_a_forged_confirmation(redis, start, origin, tmp_path):
         put(first, at(origin), b"two")
         assert metric(first, "cache_unconfirmed") == 1
         assert forged
+        wait_for(first, "cache_shared_unsigned", len(forged))
         heard.shutdown(socket.SHUT_RDWR)
+
+
+def test_two_releases_with_one_prefix(redis, start, origin):
+    """Issue 20, item 1: neither reads the other's answers, and each one's changes hold for both."""
+    first, second = start(redis.uri), start(redis.uri)
+    get(first, at(origin))
+    (name,) = wait_until(lambda: redis.keys("v2"))
+    redis.ask("RENAME", name, name.replace(b":v2:", b":v1:"))
+    get(second, at(origin))
+    assert len(origin.requests) == 2
+    (name,) = wait_until(lambda: redis.keys("v2"))
+    wait_for(second, "cache_shared_kept", 1)
+    before = redis.ask("GET", name)
+    redis.ask("DEL", *redis.keys("g"))
+    redis.ask("PUBLISH", "criproxy:changes", b"\1\x09" + bytes(40))  # of a version to come
+    for proxy in (first, second):
+        wait_for(proxy, "cache_shared_refused", 1)
+        get(proxy, at(origin))
+        assert len(origin.requests) == 3
+        wait_until(lambda: redis.ask("GET", name) != before)
 
 
 def test_a_change_by_one_reaches_the_other(redis, start, origin):
@@ -416,7 +437,7 @@ def test_a_change_that_could_not_be_told_is_made_good(redis, start, origin):
     """Issue 20, item 1: what the server kept before a change that it missed counts no more."""
     first, second = start(redis.uri), start(redis.uri)
     assert get(first, at(origin)).payload == b"one"
-    (name,) = wait_until(lambda: redis.keys("v"))
+    (name,) = wait_until(lambda: redis.keys("v2"))
     with redis.connect() as alone:
         for words in ("CONFIG SET maxclients 1", "CLIENT KILL TYPE normal", "CLIENT KILL TYPE pubsub"):
             redis.ask(*words.split(), connection=alone)
@@ -434,7 +455,7 @@ def test_a_replica_that_ends_tells_what_it_owes(redis, start, origin):
     """Issue 20, item 1: a stop waits for the server to take a change, as for requests in flight."""
     first, second = (start(redis.uri, "--set", "proxy.drain-timeout=60s") for _ in range(2))
     assert get(first, at(origin)).payload == b"one"
-    (name,) = wait_until(lambda: redis.keys("v"))
+    (name,) = wait_until(lambda: redis.keys("v2"))
     with redis.connect() as alone:
         for words in ("CONFIG SET maxclients 1", "CLIENT KILL TYPE normal", "CLIENT KILL TYPE pubsub"):
             redis.ask(*words.split(), connection=alone)
@@ -455,7 +476,7 @@ def test_a_server_that_is_full(redis, start, origin):
     """Issue 20, item 1: it refuses to keep anything, and changes count all the same."""
     first, second = start(redis.uri), start(redis.uri)
     assert get(first, at(origin)).payload == b"one"
-    wait_until(lambda: redis.keys("v"))
+    wait_until(lambda: redis.keys("v2"))
     redis.ask("CONFIG", "SET", "maxmemory", 1)
     assert get(first, at(origin, "b")).payload == b"one"  # not kept there
     assert get(second, at(origin)).payload == b"one"      # still there
@@ -464,7 +485,7 @@ def test_a_server_that_is_full(redis, start, origin):
     wait_for(first, "cache_shared_changes", 1)
     for proxy in (first, second):
         assert get(proxy, at(origin)).payload == b"two"
-    assert len(redis.keys("v")) == 1
+    assert len(redis.keys("v2")) == 1
     for proxy in (first, second):
         wait_for(proxy, "cache_shared_up", 1)
 
@@ -473,7 +494,7 @@ def test_a_server_that_evicts_anything(redis, start, origin):
     """Issue 20, item 1: a generation that is gone makes the answer useless, never valid again."""
     first, second = start(redis.uri), start(redis.uri)
     assert get(first, at(origin)).payload == b"one"
-    wait_until(lambda: redis.keys("v"))
+    wait_until(lambda: redis.keys("v2"))
     for name in [*redis.keys("g"), *redis.ask("KEYS", "*:e")]:
         redis.ask("DEL", name)
     put(first, at(origin), b"two")
@@ -490,7 +511,7 @@ def test_entries_of_another_secret_are_refused(redis, start, origin, tmp_path):
     first, other, same = (start(redis.uri, "--set", "cluster.secret-file=%s" % secret)
                           for secret in (secrets[0], secrets[1], secrets[0]))
     assert get(first, at(origin)).payload == b"one"
-    (name,) = wait_until(lambda: redis.keys("v"))
+    (name,) = wait_until(lambda: redis.keys("v2"))
     assert get(other, at(origin)).payload == b"one"
     assert len(origin.requests) == 2
     value = redis.ask("GET", name)
@@ -562,7 +583,7 @@ def test_private_answers_are_sealed(redis, start, people, server):
     another client does not, and the server sees neither the answer nor whose it is."""
     secure = Securely(people, start, redis.uri, server, "--set", "cache.shared-private=yes")
     payload = secure.get(0, "alice")
-    (name,) = wait_until(lambda: redis.keys("v"))
+    (name,) = wait_until(lambda: redis.keys("v2"))
     value = redis.ask("GET", name)
     assert payload and payload not in value and b"alice" not in value + name
     assert secure.get(1, "alice") == payload
@@ -570,7 +591,7 @@ def test_private_answers_are_sealed(redis, start, people, server):
     assert len(server.seen) == 1
     assert secure.get(1, "bob") == payload
     assert len(server.seen) == 2
-    other = next(key for key in wait_until(lambda: len(redis.keys("v")) == 2 and redis.keys("v"))
+    other = next(key for key in wait_until(lambda: len(redis.keys("v2")) == 2 and redis.keys("v2"))
                  if key != name)
     redis.ask("SET", other, value, "PX", 60000)  # what is alice's does not become bob's
     assert secure.get(0, "bob") == payload
@@ -584,7 +605,7 @@ def test_without_that_secure_targets_stay_out(redis, start, people, server):
     secure.get(0, "alice")
     secure.get(1, "alice")
     assert len(server.seen) == 2
-    assert not redis.keys("v")
+    assert not redis.keys("v2")
 
 
 def test_the_channel_names_no_targets(redis, start, origin, people):
@@ -628,7 +649,7 @@ def test_tls_to_the_server(host, start, origin, people, has_tls):
         uri = "rediss://%s:%d" % (host, port)
         first, second = (start(uri, *common) for _ in range(2))
         get(first, at(origin))
-        wait_until(lambda: redis.keys("v"))
+        wait_until(lambda: redis.keys("v2"))
         get(second, at(origin))
         wait_for(second, "cache_shared_hits", 1)
         refused = start(uri, *common[:2], is_up=False)  # without a certificate of ours
@@ -670,7 +691,7 @@ def test_a_name_as_the_servers_address(start, origin):
     with Redis("--port", str(port), "--bind", "127.0.0.1") as redis:
         first, second = (start("redis://localhost:%d/0" % port) for _ in range(2))
         get(first, at(origin))
-        wait_until(lambda: redis.keys("v"))
+        wait_until(lambda: redis.keys("v2"))
         get(second, at(origin))
         wait_for(second, "cache_shared_hits", 1)
         redis.stop()
@@ -708,7 +729,7 @@ def test_a_password_and_a_user(start, origin, tmp_path):
         get(first, at(origin))
         with redis.connect() as chosen:
             redis.ask("SELECT", 3, connection=chosen)
-            wait_until(lambda: redis.ask("KEYS", "mine:*:v:*", connection=chosen))
+            wait_until(lambda: redis.ask("KEYS", "mine:*:v2:*", connection=chosen))
         get(second, at(origin))
         wait_for(second, "cache_shared_hits", 1)
         assert get(third, at(origin)).payload == b"one"
@@ -723,7 +744,7 @@ def test_long_answers_are_not_sent(redis, start):
         proxy = start(redis.uri, "--set", "cache.shared-entry-bytes=500B")
         get(proxy, at(origin))
         wait_for(proxy, "cache_shared_unkept", 1)
-        assert not redis.keys("v")
+        assert not redis.keys("v2")
 
 
 class Hostile:
@@ -852,7 +873,7 @@ def test_a_server_whose_answers_are_damaged(change, redis, start, origin):
         first = start(redis.uri)
         second = start(hostile.uri, is_up=False, timeout="100ms")
         get(first, at(origin))
-        wait_until(lambda: redis.keys("v"))
+        wait_until(lambda: redis.keys("v2"))
         for number in range(5):
             assert get(second, at(origin)).payload == b"one"
             assert get(second, at(origin, "n%d" % number)).payload == b"one"
