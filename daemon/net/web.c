@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Pools of connections, and their events on the loop. libcurl is called from events of sockets and
- * from web_turn(); what has ended is told in web_turn() alone, so that no handler runs inside of
- * libcurl or of another call.
+ * Pools of connections. libcurl is called from events of sockets (net/web_sockets.c) and from
+ * web_turn(); what has ended is told in web_turn() alone, so that no handler runs inside of libcurl
+ * or of another call.
  */
 #include "net/web_internal.h"
 
@@ -10,12 +10,14 @@
 #include "net/upstream_internal.h"
 
 #include <errno.h>
-#include <event2/event.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* Rounds of one turn; libcurl that wants more is called in the next turn. */
 #define ROUNDS_MAX 8u
+
+/* Of the map of sockets, whose numbers the kernel chooses. */
+#define SOCKET_BUCKETS 128u
 
 static struct web_pool *pool_of_node(struct list_node *node)
 {
@@ -25,46 +27,6 @@ static struct web_pool *pool_of_node(struct list_node *node)
 static struct web_request *request_of_node(struct list_node *node)
 {
     return HASH_ENTRY(node, struct web_request, node);
-}
-
-/* --- libcurl on the loop --------------------------------------------------------- */
-
-static void web_on_event(evutil_socket_t fd, short kind, void *context)
-{
-    struct web_pool *pool = context;
-    int running = 0;
-    int what = ((kind & EV_READ) != 0 ? CURL_CSELECT_IN : 0) |
-               ((kind & EV_WRITE) != 0 ? CURL_CSELECT_OUT : 0);
-    loop_turn_begin(pool->web->loop);
-    (void)web_curl.multi_socket_action(pool->multi, fd, what, &running);
-}
-
-/* libcurl's own five parameters. NOLINTNEXTLINE(readability-function-size) */
-static int web_on_socket(CURL *easy, curl_socket_t fd, int what, void *context, void *assigned)
-{
-    struct web_pool *pool = context;
-    struct event_base *base = pool->web->loop->base;
-    struct event *event = assigned;
-    (void)easy;
-    if (what == CURL_POLL_REMOVE) {
-        if (event != NULL) {
-            event_free(event);
-            (void)web_curl.multi_assign(pool->multi, fd, NULL);
-        }
-        return 0;
-    }
-    short kind = (short)(EV_PERSIST | ((what & CURL_POLL_IN) != 0 ? EV_READ : 0) |
-                         ((what & CURL_POLL_OUT) != 0 ? EV_WRITE : 0));
-    if (event == NULL) {
-        event = event_new(base, fd, kind, web_on_event, pool);
-        if (event == NULL || web_curl.multi_assign(pool->multi, fd, event) != CURLM_OK) {
-            return -1;
-        }
-    } else {
-        (void)event_del(event);
-        (void)event_assign(event, base, fd, kind, web_on_event, pool);
-    }
-    return event_add(event, NULL);
 }
 
 static int web_on_timer(CURLM *multi, long timeout_ms, void *context)
@@ -115,7 +77,7 @@ static struct web_pool *make_pool(struct web *web, struct upstream_credentials *
     pool->timer_ms = UINT64_MAX;
     pool->shows_certificate = shows_certificate;
     pool->credentials = credentials != NULL ? upstream_credentials_acquire(credentials) : NULL;
-    (void)web_curl.multi_setopt(pool->multi, CURLMOPT_SOCKETFUNCTION, web_on_socket);
+    (void)web_curl.multi_setopt(pool->multi, CURLMOPT_SOCKETFUNCTION, web_sockets_on_want);
     (void)web_curl.multi_setopt(pool->multi, CURLMOPT_SOCKETDATA, pool);
     (void)web_curl.multi_setopt(pool->multi, CURLMOPT_TIMERFUNCTION, web_on_timer);
     (void)web_curl.multi_setopt(pool->multi, CURLMOPT_TIMERDATA, pool);
@@ -150,7 +112,8 @@ int web_new(struct loop *loop, const struct web_options *options, const struct w
             void *context, struct web **ret_web)
 {
     struct web *web = web_library_load(loop_now_ms(loop)) ? calloc(1, sizeof(*web)) : NULL;
-    if (web == NULL) {
+    if (web == NULL || hash_map_init(&web->sockets, SOCKET_BUCKETS, 0) != 0) {
+        free(web);
         return -ENOMEM;
     }
     web->loop = loop;
@@ -195,6 +158,7 @@ void web_free(struct web *web)
     while (web->pools.first != NULL) {
         free_pool(pool_of_node(web->pools.first));
     }
+    hash_map_clear(&web->sockets);
     free(web);
 }
 

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What net/web.c and net/web_transfer.c share: the pools, and a request as a libcurl transfer. */
+/* What net/web*.c share: the pools, and a request as a libcurl transfer. */
 #ifndef CRIPROXY_WEB_INTERNAL_H
 #define CRIPROXY_WEB_INTERNAL_H
 
+#include "base/hash.h"
 #include "base/list.h"
 #include "net/web.h"
 #include "net/web_library.h"
-
-struct event;
 
 /* Handles that are kept for further requests: each takes some 25 KiB, and as much to be made anew.
  * A burst of requests leaves as many, until the pool goes. */
@@ -80,6 +79,7 @@ struct web {
     struct web_options options;
     struct web_counters counters;
     struct list pools;
+    struct hash_map sockets; /* of all pools, by fd */
     struct list requests;
     struct list waiting;   /* requests whose owner has a part and has not asked for the next, or has
                               not given it */
@@ -89,6 +89,15 @@ struct web {
     uint32_t wanted_count; /* whose next part is wanted, or there */
     uint64_t body_bytes;   /* allocated for all of them */
 };
+
+/** libcurl wants to know of something of a socket, or no longer: its CURLMOPT_SOCKETFUNCTION. */
+int web_sockets_on_want(CURL *easy, curl_socket_t fd, int what, void *context, void *assigned);
+
+/** A socket for libcurl. @return it, to be closed with web_sockets_close(), or -errno */
+int web_sockets_open(struct web_pool *pool, int family, int type, int protocol);
+
+/** @return as close() */
+int web_sockets_close(struct web *web, int fd);
 
 /**
  * The transfer of @p ask: a handle of libcurl with all its settings.

@@ -29,7 +29,6 @@
     FUNCTION(CURLMcode, multi_setopt, (CURLM * multi, CURLMoption option, ...))                    \
     FUNCTION(CURLMcode, multi_add_handle, (CURLM * multi, CURL * easy))                            \
     FUNCTION(CURLMcode, multi_remove_handle, (CURLM * multi, CURL * easy))                         \
-    FUNCTION(CURLMcode, multi_assign, (CURLM * multi, curl_socket_t fd, void *data))               \
     FUNCTION(CURLMcode, multi_socket_action,                                                       \
              (CURLM * multi, curl_socket_t fd, int what, int *running))                            \
     FUNCTION(CURLMsg *, multi_info_read, (CURLM * multi, int *left))

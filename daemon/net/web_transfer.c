@@ -13,7 +13,6 @@
 #include <string.h>
 #include <strings.h>
 #include <time.h>
-#include <unistd.h>
 
 #define MS_PER_S UINT64_C(1000)
 
@@ -38,7 +37,7 @@ static curl_socket_t web_on_open(void *context, curlsocktype purpose, struct cur
         name.sin6_scope_id = request->address.scope;
         memcpy(&remote->addr, &name, sizeof(name));
     }
-    int fd = socket(remote->family, remote->socktype | SOCK_CLOEXEC, remote->protocol);
+    int fd = web_sockets_open(request->pool, remote->family, remote->socktype, remote->protocol);
     request->is_short = fd < 0;
     if (fd < 0) {
         return CURL_SOCKET_BAD;
@@ -54,7 +53,7 @@ static int web_on_close(void *context, curl_socket_t fd)
 {
     struct web *web = context;
     atomic_fetch_sub_explicit(&web->counters.connections, 1, memory_order_relaxed);
-    return close(fd);
+    return web_sockets_close(web, fd);
 }
 
 static CURLcode web_on_tls(CURL *easy, void *tls, void *context)

@@ -231,14 +231,6 @@ static CURLMcode fake_multi_remove(CURLM *multi, CURL *handle)
     return CURLM_OK;
 }
 
-static CURLMcode fake_multi_assign(CURLM *multi, curl_socket_t fd, void *data)
-{
-    (void)multi;
-    (void)fd;
-    (void)data;
-    return CURLM_OK;
-}
-
 static CURLMcode fake_multi_act(CURLM *multi, curl_socket_t fd, int what, int *running)
 {
     (void)multi;
@@ -278,7 +270,6 @@ bool __wrap_web_library_load(uint64_t now_ms)
         .multi_setopt = fake_multi_setopt,
         .multi_add_handle = fake_multi_add,
         .multi_remove_handle = fake_multi_remove,
-        .multi_assign = fake_multi_assign,
         .multi_socket_action = fake_multi_act,
         .multi_info_read = fake_multi_read,
     };

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * libcurl's sockets on the loop. Between two requests on a kept connection libcurl gives its socket
+ * up and takes it again. The event stays as it is meanwhile: two epoll_ctl() for each request would
+ * cost an eighth of its CPU time. What comes on a socket that libcurl does not want is none of our
+ * business, since libcurl looks at a kept connection before it is used again: the event is put
+ * away, once. A socket is forgotten before it is closed, so its number may be another's afterwards.
+ */
+#include "net/web_internal.h"
+
+#include "net/loop_internal.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+struct web_socket {
+    struct hash_node node; /* by fd */
+    struct web_pool *pool;
+    struct event *event; /* once libcurl has wanted it */
+    int fd;
+    int wanted;   /* by libcurl: CURL_POLL_..., 0 while it does not */
+    int waits;    /* for what the event waits, likewise */
+    bool is_ours; /* from web_sockets_open(): until web_sockets_close() */
+};
+
+static struct web_socket *find_web_socket(struct web *web, curl_socket_t fd)
+{
+    struct hash_node *node = hash_map_find(&web->sockets, (uint64_t)fd);
+    return node != NULL ? HASH_ENTRY(node, struct web_socket, node) : NULL;
+}
+
+static struct web_socket *add_web_socket(struct web_pool *pool, curl_socket_t fd)
+{
+    struct web_socket *at = calloc(1, sizeof(*at));
+    if (at != NULL) {
+        at->pool = pool;
+        at->fd = fd;
+        hash_map_add(&pool->web->sockets, &at->node, (uint64_t)fd);
+    }
+    return at;
+}
+
+static void free_web_socket(struct web_socket *at)
+{
+    if (at->event != NULL) {
+        event_free(at->event);
+    }
+    hash_map_remove(&at->node);
+    free(at);
+}
+
+static void web_on_event(evutil_socket_t fd, short kind, void *context)
+{
+    struct web_socket *at = context;
+    struct web_pool *pool = at->pool;
+    int running = 0;
+    int what = ((kind & EV_READ) != 0 ? CURL_CSELECT_IN : 0) |
+               ((kind & EV_WRITE) != 0 ? CURL_CSELECT_OUT : 0);
+    loop_turn_begin(pool->web->loop);
+    if (at->wanted == 0) {
+        (void)event_del(at->event);
+        at->waits = 0;
+        return;
+    }
+    (void)web_curl.multi_socket_action(pool->multi, fd, what, &running); /* may free it */
+}
+
+static int wait_for(struct web_socket *at)
+{
+    struct event_base *base = at->pool->web->loop->base;
+    short kind = (short)(EV_PERSIST | ((at->wanted & CURL_POLL_IN) != 0 ? EV_READ : 0) |
+                         ((at->wanted & CURL_POLL_OUT) != 0 ? EV_WRITE : 0));
+    at->waits = 0;
+    if (at->event == NULL) {
+        at->event = event_new(base, at->fd, kind, web_on_event, at);
+    } else {
+        (void)event_del(at->event);
+        (void)event_assign(at->event, base, at->fd, kind, web_on_event, at);
+    }
+    if (at->event == NULL || event_add(at->event, NULL) != 0) {
+        return -1;
+    }
+    at->waits = at->wanted;
+    return 0;
+}
+
+static void give_up(struct web_socket *at)
+{
+    at->wanted = 0;
+    if (!at->is_ours) {
+        free_web_socket(at);
+    } else if ((at->waits & CURL_POLL_OUT) != 0) { /* which there would be at once */
+        (void)event_del(at->event);
+        at->waits = 0;
+    }
+}
+
+/* libcurl's own five parameters. NOLINTNEXTLINE(readability-function-size) */
+int web_sockets_on_want(CURL *easy, curl_socket_t fd, int what, void *context, void *assigned)
+{
+    struct web_pool *pool = context;
+    struct web_socket *at = find_web_socket(pool->web, fd);
+    (void)easy;
+    (void)assigned;
+    if (what == CURL_POLL_REMOVE) {
+        if (at != NULL) {
+            give_up(at);
+        }
+        return 0;
+    }
+    at = at != NULL ? at : add_web_socket(pool, fd);
+    if (at == NULL) {
+        return -1;
+    }
+    at->wanted = what;
+    return at->waits == what ? 0 : wait_for(at);
+}
+
+int web_sockets_open(struct web_pool *pool, int family, int type, int protocol)
+{
+    int fd = socket(family, type | SOCK_CLOEXEC, protocol);
+    struct web_socket *at = fd >= 0 ? add_web_socket(pool, fd) : NULL;
+    if (at == NULL && fd >= 0) {
+        (void)close(fd);
+        return -ENOMEM;
+    }
+    if (at == NULL) {
+        return -errno;
+    }
+    at->is_ours = true;
+    return fd;
+}
+
+int web_sockets_close(struct web *web, int fd)
+{
+    struct web_socket *at = find_web_socket(web, fd);
+    if (at != NULL) {
+        free_web_socket(at);
+    }
+    return close(fd);
+}
