@@ -67,7 +67,7 @@ static void web_on_event(evutil_socket_t fd, short kind, void *context)
     (void)web_curl.multi_socket_action(pool->multi, fd, what, &running); /* may free it */
 }
 
-static int wait_for(struct web_socket *at)
+static int await_socket(struct web_socket *at)
 {
     struct event_base *base = at->pool->web->loop->base;
     short kind = (short)(EV_PERSIST | ((at->wanted & CURL_POLL_IN) != 0 ? EV_READ : 0) |
@@ -86,7 +86,7 @@ static int wait_for(struct web_socket *at)
     return 0;
 }
 
-static void give_up(struct web_socket *at)
+static void give_up_socket(struct web_socket *at)
 {
     at->wanted = 0;
     if (!at->is_ours) {
@@ -106,7 +106,7 @@ int web_sockets_on_want(CURL *easy, curl_socket_t fd, int what, void *context, v
     (void)assigned;
     if (what == CURL_POLL_REMOVE) {
         if (at != NULL) {
-            give_up(at);
+            give_up_socket(at);
         }
         return 0;
     }
@@ -115,7 +115,7 @@ int web_sockets_on_want(CURL *easy, curl_socket_t fd, int what, void *context, v
         return -1;
     }
     at->wanted = what;
-    return at->waits == what ? 0 : wait_for(at);
+    return at->waits == what ? 0 : await_socket(at);
 }
 
 int web_sockets_open(struct web_pool *pool, int family, int type, int protocol)
