@@ -278,7 +278,7 @@ static uint8_t code_of_status(unsigned status, uint8_t method)
         return CODE(2, 2); /* RFC 7252 section 10.1.4 */
     }
     if (status == 304) {
-        return CODE(2, 3);
+        return method == CODE_GET ? CODE(2, 3) : 0; /* RFC 7252 section 5.9.1.3 */
     }
     if (status >= 200 && status < 300) {
         return code_of_success(status, method);
@@ -583,7 +583,8 @@ static enum reason map_by_code(struct mapping *mapping)
 {
     uint8_t code = mapping->mapped->code;
     if (code == 0) {
-        bool leads_elsewhere = mapping->response->status / 100 == 3;
+        unsigned status = mapping->response->status;
+        bool leads_elsewhere = status / 100 == 3 && status != 304;
         set_words(mapping, CODE(5, 2),
                   leads_elsewhere ? "redirect not followed" : "unexpected http status");
     } else if (code == CODE(2, 3)) {

@@ -222,6 +222,10 @@ static const struct answer_row answer_rows[] = {
      "4=abc 14:05", ""},
     {"304 without a tag", CODE_GET, "4=abc", 304, "", "", 203, "4=abc 14:", ""},
     {"304 of several", CODE_GET, "4=abc 4=d", 304, "ETag: \"d\"\n", "", 203, "4=d 14:", ""},
+    {"304 to a PUT", CODE_PUT, "4=abc", 304, "ETag: \"abc\"\n", "", 502,
+     "14:", "unexpected http status"},
+    {"304 to a POST", CODE_POST, "4=abc", 304, "", "", 502, "14:", "unexpected http status"},
+    {"304 to a DELETE", CODE_DELETE, "4=abc", 304, "", "", 502, "14:", "unexpected http status"},
     /* CH-5 */
     {"400", CODE_GET, "", 400, TEXT, "why", 400, "14:", "why"},
     {"401", CODE_GET, "", 401, "", "", 401, "14:", ""},
