@@ -106,7 +106,8 @@ static void put_etag(struct http_text *text, const struct reply *reply)
     http_put(text, "\"\r\n");
 }
 
-/* How long it may be used. 2.01, 2.02 and 2.04 are not stored (RFC 7252 section 5.9.1). */
+/* How long it may be used. 2.01, 2.02 and 2.04 are not stored (RFC 7252 section 5.9.1), nor is what
+ * the proxy itself says: it may be otherwise the next time. */
 static void put_freshness(struct http_text *text, const struct http_exchange *exchange,
                           const struct reply *reply, int status)
 {
@@ -114,7 +115,7 @@ static void put_freshness(struct http_text *text, const struct http_exchange *ex
     uint32_t max_age_s = http_max_age_of(reply);
     if (status == 429 || status == 503) {
         http_put(text, "Retry-After: %" PRIu32 "\r\nCache-Control: no-store\r\n", max_age_s);
-    } else if (CODE_CLASS(reply->code) == 2 && !is_stored) {
+    } else if (reply->is_own || (CODE_CLASS(reply->code) == 2 && !is_stored)) {
         http_put(text, "Cache-Control: no-store\r\n");
     } else {
         http_put(text, "Cache-Control: %smax-age=%" PRIu32 "\r\n",
@@ -215,7 +216,7 @@ void http_put_answer(struct http_text *text, const struct config *config, const 
     if (reply->code == CODE(2, 1)) {
         put_location(text, config, exchange, reply);
     }
-    if (reply->payload.len > 0) {
+    if (reply->payload.len > 0 && status != 304) {
         put_media_fields(text, config, reply);
     }
 }

@@ -8,7 +8,8 @@
 #include <strings.h>
 
 #define WEIGHT_MAX 1000u
-#define OPTION_TEXT_MAX 255u /* bytes of a path segment or query parameter */
+#define BLOCK_OPTIONS_MAX 16u /* bytes of Block1, Block2 and Size1, which are added later */
+#define OPTION_TEXT_MAX 255u  /* bytes of a path segment or query parameter */
 
 /* Name, and what a value means. */
 struct field_row {
@@ -175,11 +176,12 @@ static void take_range(struct http_ask *ask, struct bytes range)
         return;
     }
     if (is_text(range, "text/event-stream")) {
-        ask->wants_events = true;
+        ask->events_weight = weight > ask->events_weight ? weight : ask->events_weight;
         return;
     }
     if (memchr(range.data, '*', range.len) != NULL) {
         ask->accepts_any = true;
+        ask->any_weight = weight > ask->any_weight ? weight : ask->any_weight;
         return;
     }
     uint32_t format = media_find(ask->config->media_own, range, (struct bytes){0});
@@ -218,7 +220,9 @@ static void take_cache_control(struct http_ask *ask, struct bytes value)
 static void take_host_field(struct http_ask *ask, struct bytes value)
 {
     ask->has_host = true;
-    ask->host = value;
+    if (!http_uri_host_name(value, &ask->host)) {
+        ask_refuse(ask, 400, "Host is no host with a port, or without one");
+    }
 }
 
 static void take_content_type(struct http_ask *ask, struct bytes value)
@@ -365,20 +369,13 @@ static void take_method(struct http_ask *ask)
     }
 }
 
-/* "h", "h:80", "[::1]:80": without the port. */
-static struct bytes host_name(struct bytes host)
-{
-    const uint8_t *colon = host.len > 0 ? memchr(host.data, ':', host.len) : NULL;
-    return colon != NULL ? (struct bytes){host.data, (size_t)(colon - host.data)} : host;
-}
-
 /* A name or address by which only clients on this host reach it: others come by a server. */
 static bool is_host_of_loopback(const struct http_ask *ask)
 {
     struct address address;
     return address_parse((const char *)ask->host.data, ask->host.len, 80, &address)
                ? address_is_loopback(&address)
-               : is_text(host_name(ask->host), "localhost");
+               : is_text(ask->host, "localhost");
 }
 
 /* DNS rebinding: a name that a page has made lead here is none of ours. */
@@ -386,7 +383,7 @@ static bool is_own_host(const struct http_ask *ask)
 {
     const struct config_list *hosts = &ask->config->http_hosts;
     struct address address;
-    struct bytes name = host_name(ask->host);
+    struct bytes name = ask->host;
     if (address_parse((const char *)ask->host.data, ask->host.len, 80, &address) ||
         is_text(name, "localhost")) {
         return true;
@@ -418,6 +415,9 @@ static void check_place(struct http_ask *ask)
     }
     if (!ask->has_origin && ask->is_cross_site && !(is_safe_method_of(ask) && ask->is_document)) {
         ask_refuse(ask, 403, "a page of another site may not use the proxy");
+    }
+    if (ask->has_host && !ask->uri.is_absolute && ask->host.len == 0) {
+        ask_refuse(ask, 400, "Host is empty"); /* RFC 9110 section 4.2.1 */
     }
     if (ask->has_host && !ask->uri.is_absolute && !is_own_host(ask)) {
         ask_refuse(ask, 421, "the host is not served: see http.hosts");
@@ -558,7 +558,10 @@ void http_ask_finish(struct http_ask *ask, const struct http_line *line)
     if (ask->has_max_forwards && ask->max_forwards == 0) {
         ask_refuse(ask, 508, "Max-Forwards is used up");
     }
-    ask->wants_events = ask->wants_events && ask->code == CODE_GET && !ask->is_head;
+    /* Where events and the state alone are as welcome, it is events. */
+    ask->wants_events = ask->events_weight > 0 && ask->events_weight >= ask->accept_weight &&
+                        ask->events_weight >= ask->any_weight && ask->code == CODE_GET &&
+                        !ask->is_head;
 }
 
 /* --- options ------------------------------------------------------------------- */
@@ -620,7 +623,8 @@ static void put_proxy_target(struct message_writer *writer, const struct http_ur
 struct bytes http_ask_options(const struct http_ask *ask, bool has_body,
                               uint8_t buffer[HTTP_OPTIONS_MAX])
 {
-    struct message_writer writer = {.buffer = buffer, .capacity = HTTP_OPTIONS_MAX};
+    struct message_writer writer = {.buffer = buffer,
+                                    .capacity = HTTP_OPTIONS_MAX - BLOCK_OPTIONS_MAX};
     bool is_core = ask->uri.kind == HTTP_URI_CORE;
     bool is_own = is_core || ask->uri.kind == HTTP_URI_OWN;
     put_conditions(&writer, ask);

@@ -34,7 +34,7 @@ struct http_ask {
     struct http_uri uri;
     uint8_t code; /* the method */
     bool is_head, is_preflight;
-    bool wants_events;   /* text/event-stream */
+    bool wants_events;   /* text/event-stream, and nothing else more */
     bool wants_continue; /* 100 before the body */
     bool only_if_cached, no_cache, no_store;
     bool has_host, has_origin;
@@ -47,10 +47,13 @@ struct http_ask {
     uint32_t max_forwards;
     uint32_t accept;        /* a Content-Format, or MEDIA_NONE */
     unsigned accept_weight; /* its q, in thousandths */
-    bool accepts_any;       /* a range with *, with q above 0 */
+    bool accepts_any;       /* a range with *, with q above 0, */
+    unsigned any_weight;    /* and that */
+    unsigned events_weight; /* q of text/event-stream */
     struct http_tag if_match[HTTP_TAGS_MAX], if_none_match[HTTP_TAGS_MAX];
     size_t if_match_count, if_none_match_count;
-    struct bytes host, content_type, content_encoding; /* borrowed, as long as the head */
+    struct bytes host; /* without its port; borrowed, as long as the head, as the next two */
+    struct bytes content_type, content_encoding;
     struct bytes bearer;          /* of Authorization: Bearer; borrowed likewise */
     bool asks_method;             /* Access-Control-Request-Method */
     char origin[HTTP_ORIGIN_MAX]; /* that is allowed; or "" */
@@ -74,7 +77,7 @@ bool http_ask_has_body(const struct http_ask *ask);
  * is a path.
  *
  * @param has_body whether the body has a byte: Content-Format is for those.
- * @return empty where they do not fit.
+ * @return empty where they do not fit, which takes a long path of our own and many entity-tags.
  */
 struct bytes http_ask_options(const struct http_ask *ask, bool has_body,
                               uint8_t buffer[HTTP_OPTIONS_MAX]);

@@ -8,9 +8,11 @@
 #define PATIENCE_MS 5000u
 
 void http_body_begin(struct http_body *body, const struct http_line *line,
-                     const struct address *remote, uint64_t now_ms)
+                     const struct http_head_limits *trailer, const struct address *remote,
+                     uint64_t now_ms)
 {
     *body = (struct http_body){.is_chunked = line->is_chunked,
+                               .chunks = {.trailer = *trailer},
                                .left = line->length,
                                .remote = *remote,
                                .begun_ms = now_ms};

@@ -40,14 +40,16 @@ static size_t target_text(const struct http_ask *ask, char text[HTTP_URI_MAX])
     return has_uri ? len : 0;
 }
 
-/* @return NULL without memory, or where the options do not fit; free with free(). */
-static struct http_exchange *http_exchange_new(const struct http_ask *ask)
+/* @return NULL without memory, or where @p ret_fits says that the options do not; free with free().
+ */
+static struct http_exchange *http_exchange_new(const struct http_ask *ask, bool *ret_fits)
 {
     uint8_t buffer[HTTP_OPTIONS_MAX];
     struct bytes options = http_ask_options(ask, http_ask_has_body(ask), buffer);
     char target[HTTP_URI_MAX];
     size_t target_len = target_text(ask, target), origin_len = strlen(ask->origin);
-    if (options.len == 0) {
+    *ret_fits = options.len > 0;
+    if (!*ret_fits) {
         return NULL;
     }
     struct http_exchange *exchange =
@@ -63,6 +65,7 @@ static struct http_exchange *http_exchange_new(const struct http_ask *ask)
         .keeps_alive = ask->line.keeps_alive,
         .is_absolute = ask->uri.is_absolute,
         .is_passed_on = ask->is_passed_on,
+        .wants_none = ask->if_none_match_any && !ask->wants_events,
         .cache_wish =
             (uint8_t)((ask->no_cache ? LEG_NO_CACHE : 0) | (ask->no_store ? LEG_NO_STORE : 0) |
                       (ask->only_if_cached ? LEG_ONLY_IF_CACHED : 0)),
@@ -221,6 +224,7 @@ void front_end_exchange(struct http_front *front, bool keeps_alive)
     front->exchange = NULL;
     drop_body(front);
     front->scanned = 0;
+    front->has_blank = false;
     if (!keeps_alive || stream->state != STREAM_OPEN) {
         front->state = FRONT_CLOSING;
         stream_close(stream, "done");
@@ -387,12 +391,20 @@ static void front_ask(struct http_front *front, const struct block *block)
     refuse_unanswered(front);
 }
 
+/* Of a head, and of the fields behind a body in chunks. */
+static struct http_head_limits head_limits(const struct http_front *front)
+{
+    const struct config *config = front_config(front);
+    return (struct http_head_limits){(size_t)config->http_head_bytes, config->http_fields};
+}
+
 static void begin_body(struct http_front *front, const struct http_ask *ask)
 {
     static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
     struct client_side *side = front->stream->side;
     front->state = FRONT_BODY;
-    http_body_begin(&front->body, &ask->line, conn_remote(front->stream->conn),
+    const struct http_head_limits limits = head_limits(front);
+    http_body_begin(&front->body, &ask->line, &limits, conn_remote(front->stream->conn),
                     context_now_ms(&side->context));
     uint64_t room = ask->line.length;
     const char *why = NULL;
@@ -462,9 +474,12 @@ static void front_begin(struct http_front *front, const struct http_ask *ask, st
         front_upgrade(front, ask, head);
         return;
     }
-    front->exchange = http_exchange_new(ask);
+    bool fits = false;
+    front->exchange = http_exchange_new(ask, &fits);
     if (front->exchange == NULL) {
-        front_refuse(front, 503, "no room for the request", ask->origin, false);
+        front_refuse(front, fits ? 503 : 431,
+                     fits ? "no room for the request" : "more entity-tags than fit beside the path",
+                     ask->origin, false);
         return;
     }
     front->exchange->keeps_alive = ask->line.keeps_alive && !is_last;
@@ -477,13 +492,29 @@ static void front_begin(struct http_front *front, const struct http_ask *ask, st
 
 /* --- input ---------------------------------------------------------------------------- */
 
+/*
+ * One empty line before a request, which old clients send behind a body (RFC 9112 section 2.2).
+ *
+ * @return how many bytes of it have come in whole; 0: what is there is none.
+ */
+static size_t take_blank_line(struct http_front *front, struct bytes input)
+{
+    bool is_blank = !front->has_blank && front->scanned == 0 && input.len >= 2 &&
+                    input.data[0] == '\r' && input.data[1] == '\n';
+    front->has_blank = front->has_blank || is_blank;
+    return is_blank ? 2 : 0;
+}
+
 static size_t take_head(struct http_front *front, struct bytes input)
 {
     const struct config *config = front_config(front);
-    const struct http_head_limits limits = {(size_t)config->http_head_bytes, config->http_fields};
+    const struct http_head_limits limits = head_limits(front);
     struct http_ask ask;
     struct http_line line;
-    size_t len = 0;
+    size_t len = take_blank_line(front, input);
+    if (len > 0 || (!front->has_blank && input.len == 1 && input.data[0] == '\r')) {
+        return len;
+    }
     int status = http_head_check(input, &limits, &front->scanned, &len);
     if (status == HTTP_HEAD_PARTIAL) {
         return 0;
@@ -527,8 +558,10 @@ static size_t take_body(struct http_front *front, struct bytes input)
     size_t most = body_step(front);
     input.len = input.len < most ? input.len : most;
     size_t len = http_body_check(&front->body, input);
-    if (len == HTTP_CHUNKS_BAD) {
-        front_refuse(front, 400, "a chunk is malformed", "", false);
+    if (len == HTTP_CHUNKS_BAD || len == HTTP_CHUNKS_LONG) {
+        bool is_long = len == HTTP_CHUNKS_LONG;
+        front_refuse(front, is_long ? 431 : 400,
+                     is_long ? "too many trailer fields" : "a chunk is malformed", "", false);
         return input.len;
     }
     if (!http_parse_body(front->parse, (struct bytes){input.data, len})) {

@@ -31,17 +31,19 @@ struct http_front {
     struct timer timer;     /* progress of a body; comments between events */
     enum front_state state;
     size_t scanned; /* of a head */
+    bool has_blank; /* an empty line before it has been left out */
     uint32_t requests;
     uint8_t token[FRONT_TOKEN_LEN]; /* of the CoAP request; another one for each */
     bool is_ready, is_asking;
 };
 
 /**
- * The lengths of the body that follows the head of @p line, from the client at @p remote, copied.
- * @p body has been cleared.
+ * The lengths of the body that follows the head of @p line, and of @p trailer fields at most, from
+ * the client at @p remote, all copied. @p body has been cleared.
  */
 void http_body_begin(struct http_body *body, const struct http_line *line,
-                     const struct address *remote, uint64_t now_ms);
+                     const struct http_head_limits *trailer, const struct address *remote,
+                     uint64_t now_ms);
 
 /**
  * The body that has to go before @p body can have room for @p len bytes in all: the oldest of the
@@ -63,7 +65,7 @@ bool http_body_reserve(struct http_body *body, struct client_side *side, size_t 
 /** Append bytes, copied. @return false where there is no room. */
 bool http_body_add(struct http_body *body, struct client_side *side, struct bytes piece);
 
-/** How many bytes at the start of @p input are the body's; HTTP_CHUNKS_BAD: they are malformed. */
+/** How many bytes at the start of @p input are the body's, as of http_chunks_check(). */
 size_t http_body_check(struct http_body *body, struct bytes input);
 
 /** Whether all of it has been checked; false before. */

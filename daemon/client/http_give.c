@@ -142,6 +142,13 @@ static int status_of(const struct http_front *front, const struct reply *reply)
     if (is_about_group(reply) || (is_refused && front->is_asking && !reply->is_aged)) {
         return 403; /* RFC 8075 section 8.4 (HC-13) */
     }
+    if (reply->code == CODE(2, 5) && front->exchange->wants_none) {
+        return 304; /* there is one (RFC 9110 section 13.1.2) */
+    }
+    bool has_no_body = front->exchange->code == CODE_GET || front->exchange->code == CODE_DELETE;
+    if (reply->code == CODE(4, 13) && reply->is_own && has_no_body) {
+        return 414; /* then it is the URI, most of all */
+    }
     return http_status_of(reply->code, reply->payload.len > 0);
 }
 

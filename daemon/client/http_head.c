@@ -232,7 +232,10 @@ enum chunk_state {
     CHUNK_DATA,
     CHUNK_DATA_CR,
     CHUNK_DATA_LF,
-    CHUNK_LAST_CR,
+    CHUNK_LINE_START, /* behind the last chunk: of a trailer field, or of the empty line */
+    CHUNK_FIELD_NAME,
+    CHUNK_FIELD_VALUE,
+    CHUNK_FIELD_LF,
     CHUNK_LAST_LF,
     CHUNK_END,
 };
@@ -276,6 +279,64 @@ static bool take_fixed(struct http_chunks *chunks, uint8_t byte, uint8_t wanted,
     return byte == wanted;
 }
 
+/* What a sender must not put behind the body, as another reader might go by it. */
+static bool is_forbidden_trailer(const struct http_chunks *chunks)
+{
+    const struct bytes name = {chunks->name, chunks->name_len};
+    return chunks->name_len <= sizeof(chunks->name) &&
+           (is_field_name(name, "transfer-encoding") || is_field_name(name, "content-length") ||
+            is_field_name(name, "host"));
+}
+
+static bool take_name_byte(struct http_chunks *chunks, uint8_t byte)
+{
+    if (byte == ':') {
+        chunks->state = CHUNK_FIELD_VALUE;
+        return chunks->name_len > 0 && !is_forbidden_trailer(chunks);
+    }
+    if (chunks->name_len < sizeof(chunks->name)) {
+        chunks->name[chunks->name_len] = byte;
+    }
+    chunks->name_len++;
+    return is_head_token(byte);
+}
+
+/* A folded line begins with a blank, which is in no name. */
+static bool take_line_start(struct http_chunks *chunks, uint8_t byte)
+{
+    if (byte == '\r') {
+        chunks->state = CHUNK_LAST_LF;
+        return true;
+    }
+    chunks->state = CHUNK_FIELD_NAME;
+    chunks->name_len = 0;
+    return take_name_byte(chunks, byte);
+}
+
+static bool take_value_byte(struct http_chunks *chunks, uint8_t byte)
+{
+    if (byte == '\r') {
+        chunks->state = CHUNK_FIELD_LF;
+        return true;
+    }
+    return is_head_text(byte);
+}
+
+/* Count a byte behind the last chunk, and a field where it begins one; false: it is too many. */
+static bool count_trailer_byte(struct http_chunks *chunks, uint8_t byte)
+{
+    struct http_head_limits *left = &chunks->trailer;
+    if (chunks->state < CHUNK_LINE_START || chunks->state == CHUNK_LAST_LF || byte == '\r') {
+        return true;
+    }
+    if (left->bytes == 0 || (chunks->state == CHUNK_LINE_START && left->fields == 0)) {
+        return false;
+    }
+    left->bytes--;
+    left->fields -= chunks->state == CHUNK_LINE_START ? 1 : 0;
+    return true;
+}
+
 static bool take_chunk_byte(struct http_chunks *chunks, uint8_t byte)
 {
     switch ((enum chunk_state)chunks->state) {
@@ -285,13 +346,19 @@ static bool take_chunk_byte(struct http_chunks *chunks, uint8_t byte)
         return take_extension_byte(chunks, byte);
     case CHUNK_SIZE_LF:
         chunks->digits = 0;
-        return take_fixed(chunks, byte, '\n', chunks->left > 0 ? CHUNK_DATA : CHUNK_LAST_CR);
+        return take_fixed(chunks, byte, '\n', chunks->left > 0 ? CHUNK_DATA : CHUNK_LINE_START);
     case CHUNK_DATA_CR:
         return take_fixed(chunks, byte, '\r', CHUNK_DATA_LF);
     case CHUNK_DATA_LF:
         return take_fixed(chunks, byte, '\n', CHUNK_SIZE);
-    case CHUNK_LAST_CR:
-        return take_fixed(chunks, byte, '\r', CHUNK_LAST_LF);
+    case CHUNK_LINE_START:
+        return take_line_start(chunks, byte);
+    case CHUNK_FIELD_NAME:
+        return take_name_byte(chunks, byte);
+    case CHUNK_FIELD_VALUE:
+        return take_value_byte(chunks, byte);
+    case CHUNK_FIELD_LF:
+        return take_fixed(chunks, byte, '\n', CHUNK_LINE_START);
     case CHUNK_LAST_LF:
         return take_fixed(chunks, byte, '\n', CHUNK_END);
     case CHUNK_DATA:
@@ -306,6 +373,9 @@ size_t http_chunks_check(struct http_chunks *chunks, struct bytes input)
     size_t at = 0;
     while (at < input.len && chunks->state != CHUNK_END) {
         if (chunks->state != CHUNK_DATA) {
+            if (!count_trailer_byte(chunks, input.data[at])) {
+                return HTTP_CHUNKS_LONG;
+            }
             if (!take_chunk_byte(chunks, input.data[at++])) {
                 return HTTP_CHUNKS_BAD;
             }

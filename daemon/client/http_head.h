@@ -31,21 +31,30 @@ enum { HTTP_HEAD_PARTIAL = 0, HTTP_HEAD_GOOD = 200 };
 int http_head_check(struct bytes input, const struct http_head_limits *limits, size_t *scanned,
                     size_t *ret_len);
 
+/* As long as the longest name that is no trailer field, and one more. */
+#define HTTP_TRAILER_NAME 18u
+
 /* Where in a body of chunks the last byte was. */
 struct http_chunks {
     unsigned state;
-    uint64_t left;   /* bytes of this chunk */
-    unsigned digits; /* of its size, or bytes of its extension */
+    uint64_t left;                   /* bytes of this chunk */
+    unsigned digits;                 /* of its size, or bytes of its extension */
+    struct http_head_limits trailer; /* what trailer fields may still have */
+    uint8_t name[HTTP_TRAILER_NAME]; /* the start of a trailer field's name, */
+    size_t name_len;                 /* all of which has so many bytes */
 };
 
 #define HTTP_CHUNKS_BAD SIZE_MAX
+#define HTTP_CHUNKS_LONG (SIZE_MAX - 1)
 
 /**
- * Check the next bytes of a body in chunks (RFC 9112 section 7.1). Trailer fields are refused:
- * nothing here would use them.
+ * Check the next bytes of a body in chunks (RFC 9112 section 7.1). Trailer fields are checked as
+ * fields of a head are, and then of no use (section 7.1.2); one that would say how long the message
+ * is, or for whom, is malformed (RFC 9110 section 6.5.1).
  *
- * @param chunks zeroed at the start of the body.
- * @return how many of the bytes belong to the body; HTTP_CHUNKS_BAD if they are malformed.
+ * @param chunks zeroed at the start of the body, but for trailer: as of a head.
+ * @return how many of the bytes belong to the body; HTTP_CHUNKS_BAD if they are malformed,
+ *         HTTP_CHUNKS_LONG if trailer fields pass the limits.
  */
 size_t http_chunks_check(struct http_chunks *chunks, struct bytes input);
 

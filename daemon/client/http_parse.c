@@ -35,6 +35,9 @@ static int on_field_name(struct http_parser *parser, const char *at, size_t len)
 static int on_field_value(struct http_parser *parser, const char *at, size_t len)
 {
     const struct http_parse *parse = parse_of(parser);
+    if (parse->line == NULL) {
+        return 0; /* a trailer field, which nothing here has a use for (RFC 9112 section 7.1.2) */
+    }
     while (len > 0 && (at[len - 1] == ' ' || at[len - 1] == '\t')) {
         len--;
     }

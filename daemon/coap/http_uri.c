@@ -3,6 +3,7 @@
 
 #include "base/base64.h"
 
+#include <arpa/inet.h>
 #include <cri/uri.h>
 #include <strings.h>
 
@@ -336,6 +337,62 @@ int http_uri_find(const struct http_mapping *mapping, struct bytes request_targe
                    : refuse_uri(ret_uri, 414, "the path is too long");
     }
     return refuse_uri(ret_uri, 404, "nothing is here: see /.well-known/core");
+}
+
+/* --- Host ----------------------------------------------------------------- */
+
+static bool is_hex_digit(uint8_t byte)
+{
+    return (byte >= '0' && byte <= '9') || ((byte | 0x20) >= 'a' && (byte | 0x20) <= 'f');
+}
+
+/* unreserved, or of sub-delims (RFC 3986 section 2). */
+static bool is_name_byte(uint8_t byte)
+{
+    return (byte >= '0' && byte <= '9') || ((byte | 0x20) >= 'a' && (byte | 0x20) <= 'z') ||
+           (byte != '\0' && strchr("-._~!$&'()*+,;=", byte) != NULL);
+}
+
+static bool is_reg_name(struct bytes name)
+{
+    for (size_t i = 0; i < name.len; i++) {
+        bool is_encoded = name.data[i] == '%' && name.len - i > 2 &&
+                          is_hex_digit(name.data[i + 1]) && is_hex_digit(name.data[i + 2]);
+        bool is_empty = name.data[i] == '.' && (i == 0 || name.data[i - 1] == '.');
+        if (is_empty || (!is_encoded && !is_name_byte(name.data[i]))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* What is in the brackets of an IP-literal; IPvFuture is none that anything could have. */
+static bool is_ipv6_address(struct bytes text)
+{
+    char copy[INET6_ADDRSTRLEN];
+    struct in6_addr address;
+    if (text.len == 0 || text.len >= sizeof(copy)) {
+        return false;
+    }
+    memcpy(copy, text.data, text.len);
+    copy[text.len] = '\0';
+    return inet_pton(AF_INET6, copy, &address) == 1;
+}
+
+bool http_uri_host_name(struct bytes host, struct bytes *ret_name)
+{
+    bool is_literal = host.len > 0 && host.data[0] == '[';
+    size_t end = find_one_of(host, is_literal ? "]" : ":");
+    bool is_good = is_literal
+                       ? end < host.len && is_ipv6_address((struct bytes){host.data + 1, end - 1})
+                       : is_reg_name((struct bytes){host.data, end});
+    *ret_name = (struct bytes){host.data, end + (is_literal && is_good ? 1 : 0)};
+    struct bytes port = text_after(host, ret_name->len);
+    for (size_t i = 0; i < port.len; i++) {
+        is_good =
+            is_good && (i == 0 ? port.data[i] == ':' : port.data[i] >= '0' && port.data[i] <= '9');
+    }
+    return is_good;
 }
 
 /* --- URI to request-target ------------------------------------------------ */

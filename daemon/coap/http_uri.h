@@ -60,6 +60,16 @@ int http_uri_find(const struct http_mapping *mapping, struct bytes request_targe
 size_t http_uri_host(const struct http_mapping *mapping, const char *target,
                      char text[HTTP_MAPPED_MAX]);
 
+/**
+ * Judge a value of Host: uri-host, and a port, which may be empty (RFC 9112 section 3.2, RFC 3986
+ * section 3.2.2). A label is empty only at the end, or where there is no name at all.
+ *
+ * @param ret_name the host without the port, an IPv6 address in its brackets; borrowed from @p
+ * host.
+ * @return false where it is no such thing.
+ */
+bool http_uri_host_name(struct bytes host, struct bytes *ret_name);
+
 /** Why @p template cannot be used, as static text; NULL if it can. */
 const char *http_template_error(const char *template);
 

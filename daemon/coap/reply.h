@@ -9,6 +9,7 @@
 /* An answer to send. Where options and payload come from is the caller's. */
 struct reply {
     uint8_t code;
+    bool is_own;          /* of reply_of(): what the proxy itself says */
     struct bytes options; /* encoded, of the origin server's answer; filtered on the way */
     struct bytes payload;
     /* Of numbers of options, those that are surely not among them, bit n for n, n + 64, ...; 0

@@ -114,6 +114,7 @@ static void test_bearer_tokens_are_identities(void **state)
     assert_non_null(tokens);
     /* The digest of the fake network is the token itself, filled up with 0. */
     fprintf(tokens, "# comment\ndash:%s%048d\n", "7365736968616d65", 0);
+    fprintf(tokens, "other:%s%048d\n", "6f746865726f6e65", 0);
     assert_int_equal(fclose(tokens), 0);
     const char *settings[] = {"http.tokens-file=test_http_tokens.tmp",
                               "policy.clients=none",
@@ -143,6 +144,22 @@ static void test_bearer_tokens_are_identities(void **state)
     http_expect_in(http_taken(http_stream), "\r\nWWW-Authenticate: Bearer\r\n");
     http_send(far, GET_5 "Authorization: Bearer sesihame\r\n\r\n");
     assert_memory_equal(http_taken(far), "HTTP/1.1 403 ", 13);
+    /* With a client certificate as well, the token says who it is, for its own request alone. */
+    fake_stream_identify(http_stream, "dash");
+    http_send(http_stream, GET_5 "Authorization: Bearer otherone\r\n\r\n");
+    assert_memory_equal(http_taken(http_stream), "HTTP/1.1 403 ", 13);
+    http_send(http_stream, GET_5 "Authorization: Bearer nobody\r\n\r\n");
+    assert_memory_equal(http_taken(http_stream), "HTTP/1.1 401 ", 13);
+    fake_peer_expect_nothing(http_replay.origin);
+    http_send(http_stream, GET_5 "\r\n");
+    fake_peer_expect(http_replay.origin, words("48 01 MID TOKEN", "11=x"), &request);
+    fake_peer_reply(http_replay.origin, &request, words("6T 45 MID TOKEN", "/31"));
+    (void)http_expect_answer(http_stream, 200, "1");
+    fake_stream_identify(http_stream, "other");
+    http_send(http_stream, GET_5 "Authorization: Bearer sesihame\r\n\r\n");
+    fake_peer_expect(http_replay.origin, words("48 01 MID TOKEN", "11=x"), &request);
+    fake_peer_reply(http_replay.origin, &request, words("6T 45 MID TOKEN", "/31"));
+    (void)http_expect_answer(http_stream, 200, "1");
     fake_peer_expect_nothing(http_replay.origin);
     http_stop();
 }

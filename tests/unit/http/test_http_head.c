@@ -134,6 +134,7 @@ static void test_long_heads_are_refused(void **state)
 static void test_chunks(void **state)
 {
     (void)state;
+    const struct http_head_limits trailer = {.bytes = 41, .fields = 3};
     static const struct {
         const char *text;
         size_t used; /* HTTP_CHUNKS_BAD: malformed */
@@ -157,21 +158,44 @@ static void test_chunks(void **state)
         {"5;a\nb\r\nhello\r\n0\r\n\r\n", HTTP_CHUNKS_BAD, false},
         {"5\r\nhello6\r\nworld!\r\n0\r\n\r\n", HTTP_CHUNKS_BAD, false},
         {"100000000\r\n", HTTP_CHUNKS_BAD, false},
-        {"0\r\nTrailer: x\r\n\r\n", HTTP_CHUNKS_BAD, false},
+        /* trailer fields */
+        {"0\r\nTrailer: x\r\n\r\n", 17, true},
+        {"0\r\na:\r\nb: \t\xe4\r\n\r\nGET", 16, true},
+        {"0\r\nContent-Length-: 5\r\n\r\n", 25, true},
+        {"0\r\nx-Transfer-Encoding: chunked\r\n\r\n", 35, true},
+        {"0\r\na:b\r\n", 8, false},
+        {"0\r\na\r\n\r\n", HTTP_CHUNKS_BAD, false},
+        {"0\r\n: b\r\n\r\n", HTTP_CHUNKS_BAD, false},
+        {"0\r\na : b\r\n\r\n", HTTP_CHUNKS_BAD, false},
+        {"0\r\n a: b\r\n\r\n", HTTP_CHUNKS_BAD, false},
+        {"0\r\na: b\r\n c\r\n\r\n", HTTP_CHUNKS_BAD, false},
+        {"0\r\na: b\n\r\n", HTTP_CHUNKS_BAD, false},
+        {"0\r\na: b\rc\r\n\r\n", HTTP_CHUNKS_BAD, false},
+        {"0\r\na: b\x01\r\n\r\n", HTTP_CHUNKS_BAD, false},
+        {"0\r\n\n", HTTP_CHUNKS_BAD, false},
+        {"0\r\na: b\r\n\n", HTTP_CHUNKS_BAD, false},
+        {"0\r\nGET / HTTP/1.1\r\n\r\n", HTTP_CHUNKS_BAD, false},
+        {"0\r\nContent-Length: 5\r\n\r\n", HTTP_CHUNKS_BAD, false},
+        {"0\r\ntransfer-encodinG: chunked\r\n\r\n", HTTP_CHUNKS_BAD, false},
+        {"0\r\nHost: h\r\n\r\n", HTTP_CHUNKS_BAD, false},
+        {"0\r\na:1\r\nb:1\r\nc:1\r\n\r\n", 20, true},
+        {"0\r\na:1\r\nb:1\r\nc:1\r\nd:1\r\n\r\n", HTTP_CHUNKS_LONG, false},
+        {"0\r\na: 4567890123456789012345678901234567890\r\n\r\n", 47, true},
+        {"0\r\na: 45678901234567890123456789012345678901\r\n\r\n", HTTP_CHUNKS_LONG, false},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        struct http_chunks chunks = {.state = 0};
+        struct http_chunks chunks = {.trailer = trailer};
         struct bytes input = {(const uint8_t *)rows[i].text, strlen(rows[i].text)};
         size_t used = http_chunks_check(&chunks, input);
         if (used != rows[i].used || http_chunks_ended(&chunks) != rows[i].is_end) {
             fail_msg("%zu: %s", used, rows[i].text);
         }
         /* The same one byte at a time. */
-        struct http_chunks slow = {.state = 0};
+        struct http_chunks slow = {.trailer = trailer};
         size_t total = 0;
-        for (size_t at = 0; at < input.len && total != HTTP_CHUNKS_BAD; at++) {
+        for (size_t at = 0; at < input.len && total < HTTP_CHUNKS_LONG; at++) {
             used = http_chunks_check(&slow, (struct bytes){input.data + at, 1});
-            total = used == HTTP_CHUNKS_BAD ? used : total + used;
+            total = used >= HTTP_CHUNKS_LONG ? used : total + used;
         }
         assert_true(total == rows[i].used);
     }
