@@ -347,7 +347,7 @@ static bool is_hex_digit(uint8_t byte)
 }
 
 /* unreserved, or of sub-delims (RFC 3986 section 2). */
-static bool is_name_byte(uint8_t byte)
+static bool is_reg_name_byte(uint8_t byte)
 {
     return (byte >= '0' && byte <= '9') || ((byte | 0x20) >= 'a' && (byte | 0x20) <= 'z') ||
            (byte != '\0' && strchr("-._~!$&'()*+,;=", byte) != NULL);
@@ -359,7 +359,7 @@ static bool is_reg_name(struct bytes name)
         bool is_encoded = name.data[i] == '%' && name.len - i > 2 &&
                           is_hex_digit(name.data[i + 1]) && is_hex_digit(name.data[i + 2]);
         bool is_empty = name.data[i] == '.' && (i == 0 || name.data[i - 1] == '.');
-        if (is_empty || (!is_encoded && !is_name_byte(name.data[i]))) {
+        if (is_empty || (!is_encoded && !is_reg_name_byte(name.data[i]))) {
             return false;
         }
     }

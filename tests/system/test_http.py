@@ -302,7 +302,9 @@ SMUGGLED = b"\r\n\r\nGET /smuggled HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
     (b"PUT /hc/coap://127.0.0.1:9/x HTTP/1.1\r\n" + HOST +
      b"Transfer-Encoding: chunked\r\n\r\nfffffffff\r\n" + SMUGGLED, 400),
     (b"PUT /hc/coap://127.0.0.1:9/x HTTP/1.1\r\n" + HOST +
-     b"Transfer-Encoding: chunked\r\n\r\n0\r\nTrailer: x" + SMUGGLED, 400),
+     b"Transfer-Encoding: chunked\r\n\r\n0\r\nContent-Length: 40" + SMUGGLED, 400),
+    (b"PUT /hc/coap://127.0.0.1:9/x HTTP/1.1\r\n" + HOST +
+     b"Transfer-Encoding: chunked\r\n\r\n0\r\nA: x\r\n folded" + SMUGGLED, 400),
     (b"GET /" + b"x" * 70000, 414),
     (GET + b"A: " + b"x" * 70000, 431),
     (GET + HOST + b"".join(b"A%d: b\r\n" % i for i in range(100)) + b"\r\n", 431),

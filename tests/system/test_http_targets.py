@@ -481,6 +481,44 @@ ENDLESS = {
 }
 
 
+OK = b"HTTP/1.1 200 OK\r\n"
+ZIPPED = bytes.fromhex("1f8b08000000000002034b4c4a06000c5f3c5e03000000")
+
+# Unusual, and served all the same: what is sent, and the payload that comes of it.
+UNUSUAL = {
+    "103 first": (b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + OK +
+                  b"Content-Length: 3\r\n\r\nabc", b"abc"),
+    "trailers": (OK + b"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n"
+                 b"Content-Type: application/cbor\r\nCache-Control: max-age=9\r\n\r\n", b"abc"),
+    "a folded field": (OK + b"Content-Length: 3\r\nA: b\r\n c\r\n\r\nabc", b"abc"),
+    "204 with a body": (b"HTTP/1.1 204 No Content\r\n\r\nabc", b""),
+    "gzip": (OK + b"Content-Encoding: gzip\r\nContent-Type: text/plain\r\n"
+             b"Content-Length: %d\r\n\r\n" % len(ZIPPED) + ZIPPED, ZIPPED),
+    "more than its length": (OK + b"Content-Length: 3\r\n\r\nabcdef", b"abc"),
+}
+
+
+@pytest.mark.parametrize("name", UNUSUAL)
+def test_unusual_servers(proxy, name):
+    """CH-5, CH-8, CH-13: nothing of it is taken for more than it is; a coding is never undone. What
+    comes behind the end is no answer: the connection is not used again."""
+    sent, payload = UNUSUAL[name]
+    connections = []
+
+    def talk(sock):
+        connections.append(sock)
+        while sock.recv(65536):
+            sock.sendall(sent)
+
+    with raw_server(talk) as target:
+        answers = [ask(proxy, target) for _ in range(2)]
+    for answer in answers:
+        assert (answer.code_text, answer.payload) == ("2.05", payload)
+        assert answer.values(MAX_AGE) == [b""]  # not that of a trailer
+    if name == "more than its length":
+        assert len(connections) == 2
+
+
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_servers(proxy, server, name):
     """CH-10, CH-13: 5.02 with words, and the next request is served."""
