@@ -144,7 +144,7 @@ static bool has_seen(struct shared_store *store, const uint8_t target[SHARED_TAR
     return (*seen_word(store, target, &bit) & bit) != 0;
 }
 
-static void note_seen(struct shared_store *store, const uint8_t target[SHARED_TARGET_LEN],
+static void mark_seen(struct shared_store *store, const uint8_t target[SHARED_TARGET_LEN],
                       bool has_generation)
 {
     uint64_t bit, *word = seen_word(store, target, &bit);
@@ -692,7 +692,7 @@ static bool ask_again(struct shared_store *store, struct look *look,
     if (lacks_all) {
         make_generation_of_all(store);
     }
-    note_seen(store, look->target, found->generation.len > 0);
+    mark_seen(store, look->target, found->generation.len > 0);
     if (look->makes || found->generation.len > 0) {
         return false;
     }
@@ -767,7 +767,7 @@ void shared_store_change(struct shared_store *store, const uint8_t target[SHARED
         store->owes = true;
         return;
     }
-    note_seen(store, target, false);
+    mark_seen(store, target, false);
     name_key(store, "g", target, SHARED_TARGET_LEN, key);
     redis_text(&del, "DEL"); /* which a server that is full does, too */
     redis_text(&del, key);
