@@ -300,7 +300,7 @@ class Cluster:
     def load(self, coapbench, *options):
         """A running coapbench load; load_result() waits for it."""
         return self.net.clients.start(
-            coapbench, "load", "--allow-remote", "--own-sockets", "--json", *options,
+            coapbench, "load", "--allow-remote", "--own-sockets", "--json", "--log-lost", *options,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     @staticmethod
@@ -308,7 +308,7 @@ class Cluster:
         text, complaint = load.communicate(timeout=patience_s)
         if not text:
             raise RuntimeError("coapbench: " + complaint)
-        return json.loads(text)
+        return {**json.loads(text), "lost_lines": complaint.splitlines()}
 
     def close(self):
         self.stack.close()

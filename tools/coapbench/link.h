@@ -36,6 +36,8 @@ struct link_ops {
     int (*wait)(struct link *link, uint64_t timeout_ns);
     int (*deliver)(struct link *link, link_message_fn on_message, void *context);
     void (*close)(struct link *link);
+    /* NULL: not told. */
+    int (*descriptor)(const struct link *link, uint32_t client, uint32_t endpoint, bool *ret_is_up);
 };
 
 struct link {
@@ -110,6 +112,20 @@ static inline int link_renew(struct link *link, uint32_t client, uint32_t *ret_e
 static inline int link_reopen(struct link *link, uint32_t client, uint64_t since_ns)
 {
     return link->ops->reopen == NULL ? 0 : link->ops->reopen(link, client, since_ns);
+}
+
+/**
+ * For a log.
+ *
+ * @param ret_is_up whether the client's session is up; true where there are none
+ * @return the socket by which it sends, -1: none, or not told
+ */
+static inline int link_descriptor(const struct link *link, uint32_t client, uint32_t endpoint,
+                                  bool *ret_is_up)
+{
+    *ret_is_up = true;
+    return link->ops->descriptor == NULL ? -1
+                                         : link->ops->descriptor(link, client, endpoint, ret_is_up);
 }
 
 /** Queue one message; link_wait() sends. */

@@ -385,8 +385,20 @@ static void close_link(struct link *link)
     free(dtls);
 }
 
+static int descriptor(const struct link *link, uint32_t client, uint32_t endpoint, bool *ret_is_up)
+{
+    const struct dtls_link *dtls = (const struct dtls_link *)link; /* base is the first member */
+    const struct session *session = &dtls->sessions[client];
+    bool is_up;
+
+    (void)endpoint;
+    *ret_is_up = session->state == SESSION_UP;
+    return link_descriptor(dtls->below, client, session->endpoint, &is_up);
+}
+
 static const struct link_ops dtls_ops = {
-    connect_all, renew, reopen, send_message, wait_for_messages, deliver_messages, close_link};
+    connect_all,      renew,      reopen,    send_message, wait_for_messages,
+    deliver_messages, close_link, descriptor};
 
 int link_open_dtls(const struct link_options *options, struct link **ret_link)
 {

@@ -540,7 +540,8 @@ static void close_link(struct link *link)
 }
 
 static const struct link_ops stream_ops = {
-    connect_all, renew, reopen, send_message, wait_for_messages, deliver_messages, close_link};
+    connect_all,      renew,      reopen, send_message, wait_for_messages,
+    deliver_messages, close_link, NULL};
 
 static int open_stream(struct stream_link *streams)
 {

@@ -196,8 +196,17 @@ static void close_link(struct link *link)
     free(udp);
 }
 
+static int descriptor(const struct link *link, uint32_t client, uint32_t endpoint, bool *ret_is_up)
+{
+    const struct udp_link *udp = (const struct udp_link *)link; /* base is the first member */
+
+    (void)client;
+    (void)ret_is_up;
+    return endpoint < udp->socket_count ? udp->sockets[endpoint].fd : -1;
+}
+
 static const struct link_ops udp_ops = {
-    NULL, renew, NULL, send_message, wait_for_messages, deliver_messages, close_link};
+    NULL, renew, NULL, send_message, wait_for_messages, deliver_messages, close_link, descriptor};
 
 void link_raise_descriptor_limit(void)
 {

@@ -17,8 +17,11 @@
 #include "clock.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/socket.h>
+#include <time.h>
 
 enum {
     OPEN_IN_FLIGHT = 1 << 16,
@@ -55,11 +58,38 @@ static void ask_again_later(struct load *load, uint32_t number)
     }
 }
 
+/* So that what was lost can be found in a capture, or in the log of a proxy. */
+static void log_lost(const struct load *load, const struct pending *request, enum load_end how)
+{
+    union address local;
+    char shown[ADDRESS_TEXT_MAX] = "none";
+    socklen_t len = sizeof(local);
+    bool is_up;
+    int fd = link_descriptor(load->link, request->client, request->endpoint, &is_up);
+    struct timespec now;
+
+    if (fd >= 0 && getsockname(fd, &local.any, &len) == 0) {
+        address_format(&local, shown);
+    }
+
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    (void)fprintf(stderr,
+                  "lost %s time=%lld.%03ld client=%" PRIu32
+                  " from=%s session=%s sent_before_ms=%" PRIu64
+                  " transmissions=%u mid=%u path=%" PRIu64 "\n",
+                  load_end_name(how), (long long)now.tv_sec, now.tv_nsec / 1000000, request->client,
+                  shown, is_up ? "up" : "none", (load->now_ns - request->started_ns) / NS_PER_MS,
+                  request->retransmits + 1u, request->mid, request->path);
+}
+
 void load_end_request(struct load *load, uint32_t number, enum load_end how)
 {
     struct pending *request = &load->pending.requests[number];
 
     load->result.counters.ends[how]++;
+    if (load->options->log_lost && how != END_ANSWERED) {
+        log_lost(load, request, how);
+    }
     if (load->measuring && how == END_ANSWERED) {
         uint64_t now = load->now_ns > request->started_ns ? load->now_ns : request->started_ns;
         histogram_add(&load->result.latency, now - request->started_ns);

@@ -63,6 +63,7 @@ struct load_options {
     bool own_sockets;
     enum link_kind kind;
     const char *identity, *key, *suites; /* of coaps and coaps+tcp; borrowed */
+    bool log_lost;                       /* a line for each request without an answer */
     bool resume;                         /* a second time, with tickets, before requests are sent */
     bool hold;                           /* no requests: sessions are brought up and kept */
     uint64_t seed;
@@ -80,6 +81,9 @@ enum load_end {
     END_UNFINISHED,     /* still open at the stop signal */
     END_COUNT,
 };
+
+/** As it is printed. */
+const char *load_end_name(enum load_end how);
 
 struct load_reason {
     uint8_t code;

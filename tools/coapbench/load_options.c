@@ -52,6 +52,7 @@ enum {
     OPT_PSK,
     OPT_SUITES,
     OPT_RESUME,
+    OPT_LOG_LOST,
     OPT_HOLD,
     OPT_SEED,
     OPT_PID,
@@ -93,6 +94,7 @@ static const struct option long_options[] = {
     {"suites", required_argument, NULL, OPT_SUITES},
     {"resume", no_argument, NULL, OPT_RESUME},
     {"hold", no_argument, NULL, OPT_HOLD},
+    {"log-lost", no_argument, NULL, OPT_LOG_LOST},
     {"seed", required_argument, NULL, OPT_SEED},
     {"pid", required_argument, NULL, OPT_PID},
     {"json", no_argument, NULL, OPT_JSON},
@@ -143,6 +145,7 @@ static void print_usage(void)
          "  --pid PID                report CPU time for a request, and memory, of this process\n"
          "  --own-sockets            a socket for each client\n"
          "  --seed N                 to repeat a run (from the clock; printed with --json)\n"
+         "  --log-lost               a line on stderr for each request that is not answered\n"
          "  --json                   one JSON object instead of text\n"
          "  --allow-remote           send to an address that is not loopback\n"
          "  --help\n"
@@ -316,6 +319,9 @@ static int set_flag(struct load_options *options, int option)
         return STATUS_OK;
     case OPT_RESUME:
         options->resume = true;
+        return STATUS_OK;
+    case OPT_LOG_LOST:
+        options->log_lost = true;
         return STATUS_OK;
     case OPT_HOLD:
         options->hold = true;

@@ -14,6 +14,11 @@
 static const char *const end_names[END_COUNT] = {"answered",       "wrong",      "reset",
                                                  "unacknowledged", "unanswered", "unfinished"};
 
+const char *load_end_name(enum load_end how)
+{
+    return end_names[how];
+}
+
 struct quantile {
     const char *name;
     double share;

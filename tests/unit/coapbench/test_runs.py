@@ -36,7 +36,7 @@ def load(*options, status=0):
     run = subprocess.run([COAPBENCH, "load", "--json", "--seed", "5", "--time", "200s", *options],
                          capture_output=True, text=True, timeout=PATIENCE_S)
     assert run.returncode == status, (run.stdout, run.stderr)
-    return json.loads(run.stdout)
+    return {**json.loads(run.stdout), "lost": re.findall("^lost (.*)$", run.stderr, re.M)}
 
 
 def test_every_request_to_an_origin_is_answered():
@@ -146,11 +146,14 @@ def test_silence_ends_every_request():
     silent.bind(("127.0.0.1", 0))
     common = ["--proxy", "127.0.0.1:%d" % silent.getsockname()[1], "--form", "direct",
               "--count", "20", "--clients", "20", "--warmup", "0"]
-    con = load(*common, "--ack-timeout", "10ms", "--max-retransmit", "2", status=1)
+    con = load(*common, "--ack-timeout", "10ms", "--max-retransmit", "2", "--log-lost", status=1)
     non = load(*common, "--type", "non", "--timeout", "50ms", status=1)
     silent.close()
     assert con["ends"]["unacknowledged"] == 20 and con["retransmitted"] == 40
     assert non["ends"]["unanswered"] == 20 and non["retransmitted"] == 0
+    assert len(con["lost"]) == 20 and not non["lost"]
+    assert all(re.match(r"unacknowledged time=\S+ client=\d+ from=\S+:[1-9]\d* session=up "
+                        r"sent_before_ms=\d+ transmissions=3 ", line) for line in con["lost"])
 
 
 class Liar(threading.Thread):
