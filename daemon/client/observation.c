@@ -8,6 +8,7 @@
 #include "cache/freshness.h"
 #include "client/admission.h"
 #include "client/observation_internal.h"
+#include "client/observation_share.h"
 #include "client/observer.h"
 #include "client/reply.h"
 #include "client/request.h"
@@ -18,49 +19,9 @@
 #include "fetch/cached.h"
 #include "fetch/forward.h"
 #include "fetch/make.h"
-#include "fetch/route.h"
 #include "policy/access.h"
 
 #include <string.h>
-
-/* --- the way to it, after a reload --------------------------------------------- */
-
-/*
- * A request that is under way when a reload comes goes on as it began; but an observation may
- * go on for months, on a way that the operator has closed or that leads elsewhere now.
- */
-
-static bool same_hop(const struct next_hop *a, const struct next_hop *b)
-{
-    if (a->is_device && b->is_device) {
-        return bytes_equal(a->name, b->name); /* over whatever session */
-    }
-    if (a->is_recording || b->is_recording) {
-        return a->is_recording && b->is_recording && bytes_equal(a->route, b->route);
-    }
-    if (a->is_parent != b->is_parent || a->is_device != b->is_device || a->is_name != b->is_name ||
-        a->port != b->port || a->scheme->number != b->scheme->number) {
-        return false;
-    }
-    return a->is_name ? bytes_equal(a->name, b->name) : address_equal(&a->address, &b->address);
-}
-
-/* REASON_none, or why a reload has closed the way that its registration went. */
-static enum reason observation_reason_against_way(const struct client_side *side,
-                                                  const struct observation *observation)
-{
-    const struct fetch *fetch = observation->fetch;
-    struct next_hop hop;
-    const struct config_route *route;
-    if (fetch == NULL || fetch->route_epoch == side->context.policy_epoch) {
-        return REASON_none;
-    }
-    enum reason reason = route_find(side->context.config, &fetch->target, &hop, &route);
-    if (reason == REASON_none && !same_hop(&hop, &fetch->hop)) {
-        reason = REASON_way_changed;
-    }
-    return reason;
-}
 
 /* RFC 7641 section 3.3.1: register again 5 to 15 s after Max-Age has passed. */
 #define AGAIN_MIN_MS 5000u
@@ -93,7 +54,8 @@ static bool keep_latest(struct client_side *side, struct observation *observatio
     uint32_t implied_s = reply->max_age_s > 0 ? reply->max_age_s : MAX_AGE_DEFAULT_S;
     latest->received_ms = context_now_ms(&side->context);
     latest->changes = observation->changes;
-    latest->max_age_s = uint_option(reply->options, OPTION_max_age, implied_s);
+    latest->max_age_s =
+        reply->is_aged ? reply->max_age_s : uint_option(reply->options, OPTION_max_age, implied_s);
     if (reply->code == CODE(2, 3) && latest->code != CODE_EMPTY) {
         return true; /* the one that is here goes on being good */
     }
@@ -169,11 +131,16 @@ enum reason observation_reason_against(struct client_side *side,
                                        const struct observation *observation, struct leg *leg)
 {
     const struct fetch *from = observation->fetch;
-    if (from == NULL || from->sending.origin == NULL) {
+    const struct address *source = &observation->source; /* following */
+    if (from == NULL || (from->sending.origin == NULL && observation->seat == NULL)) {
         return REASON_none;
     }
+    if (observation->seat == NULL) {
+        source = &from->sending.origin->address;
+    }
+    bool is_known = source->family != ADDRESS_NONE && !next_hop_stands_in(&from->hop);
     return admit_answer(&side->fetch, &leg->asker, &from->target, from->sending.datagram[1],
-                        next_hop_stands_in(&from->hop) ? NULL : &from->sending.origin->address);
+                        is_known ? source : NULL);
 }
 
 /*
@@ -274,11 +241,12 @@ static void fail_registering(struct client_side *side, struct observation *obser
 }
 
 /* It is over: @p reply is the last word. */
-static void end_observation(struct client_side *side, struct observation *observation,
-                            enum reason reason, const struct reply *reply)
+void observation_end(struct client_side *side, struct observation *observation, enum reason reason,
+                     const struct reply *reply)
 {
     hash_map_remove(&observation->node);
     timer_cancel(&side->context.wheel, &observation->timer);
+    observation_share_end(side, observation, reason, reply);
     observation->state = OBSERVATION_ENDED;
     answer_registering(side, observation, reason, reply);
     if (observation->observers.first != NULL && !keep_latest(side, observation, reply)) {
@@ -294,7 +262,7 @@ static void end_for_reason(struct client_side *side, struct observation *observa
                            enum reason reason)
 {
     struct reply reply = reply_of(reason, NULL);
-    end_observation(side, observation, reason, &reply);
+    observation_end(side, observation, reason, &reply);
 }
 
 /* Whether the registration was made on behalf of the client of @p request. */
@@ -373,6 +341,10 @@ static void note_known(struct observation *observation)
 
 void observation_register_again(struct client_side *side, struct observation *observation)
 {
+    if (observation->seat != NULL) {
+        observation_share_ask(side, observation);
+        return;
+    }
     metric_add(&side->context.metrics.reregistrations, 1);
     timer_cancel(&side->context.wheel, &observation->timer);
     observation->state = OBSERVATION_REGISTERING;
@@ -395,6 +367,12 @@ static void on_silence(void *context, struct timer *timer, uint64_t now_ms)
     }
 }
 
+void observation_renew(struct client_side *side, struct observation *observation)
+{
+    timer_set(&side->context.wheel, &observation->timer, context_now_ms(&side->context),
+              on_silence);
+}
+
 /* An HTTP server does not notify: it is asked again and again. */
 static bool is_polled(const struct observation *observation)
 {
@@ -407,8 +385,8 @@ static void await_next(struct client_side *side, struct observation *observation
 {
     uint64_t spread_ms = entropy_u64(&side->context.entropy) % (AGAIN_SPREAD_MS + 1);
     observation->state = OBSERVATION_OBSERVING;
-    if (observation->is_private) {
-        return; /* its client registers again */
+    if (observation->is_private || observation->seat != NULL) {
+        return; /* its client registers again, or the worker that it follows */
     }
     uint64_t wait_ms = (uint64_t)max_age_s * 1000 + AGAIN_MIN_MS + spread_ms;
     if (is_polled(observation) && side->context.config->http_poll > 0) {
@@ -444,7 +422,9 @@ static void recheck(struct client_side *side, struct observation *observation)
 /* A name may lead elsewhere by the time it is registered with again. */
 static void note_source(struct client_side *side, struct observation *observation)
 {
-    const struct address *source = &observation->fetch->sending.origin->address;
+    const struct fetch *fetch = observation->fetch;
+    const struct address *source =
+        observation->seat != NULL ? &fetch->ticket.source : &fetch->sending.origin->address;
     if (!address_equal(source, &observation->source)) {
         observation->source = *source;
         recheck(side, observation);
@@ -500,8 +480,8 @@ static bool is_unchanged(const struct observation *observation, const struct rep
 }
 
 /* A 2.xx with Observe, or one without in the middle of an observation (OBS-17). */
-static void take_state(struct client_side *side, struct observation *observation,
-                       const struct reply *reply, bool is_registered)
+void observation_take_state(struct client_side *side, struct observation *observation,
+                            const struct reply *reply, bool is_registered)
 {
     uint32_t format = uint_option(reply->options, OPTION_content_format, NO_CONTENT_FORMAT);
     bool is_first = observation->latest.code == CODE_EMPTY;
@@ -512,7 +492,8 @@ static void take_state(struct client_side *side, struct observation *observation
         return;
     }
     if (!keep_latest(side, observation, reply)) {
-        end_observation(side, observation, REASON_answered, reply); /* plain, to all that wait */
+        observation_share_leave(side, observation);
+        observation_end(side, observation, REASON_answered, reply); /* plain, to all that wait */
         return;
     }
     if (is_first || has_format) {
@@ -521,6 +502,7 @@ static void take_state(struct client_side *side, struct observation *observation
     observation->failures = 0;
     note_source(side, observation);
     await_next(side, observation, is_registered ? observation->latest.max_age_s : 0);
+    observation_share_tell(side, observation);
     if (is_news) {
         tell_observers(side, observation);
     }
@@ -555,8 +537,7 @@ static bool ask_for_state(struct client_side *side, struct observation *observat
         end_for_reason(side, observation, REASON_origin_invalid);
         return false;
     }
-    timer_set(&side->context.wheel, &observation->timer, context_now_ms(&side->context),
-              on_silence);
+    observation_renew(side, observation);
     return true;
 }
 
@@ -582,7 +563,7 @@ static bool on_notification(struct client_side *side, struct observation *observ
     }
     if (CODE_CLASS(reply->code) != 2) {
         cached_note(&side->fetch, observation->fetch, reply);
-        end_observation(side, observation, REASON_answered, reply); /* OBS-16 */
+        observation_end(side, observation, REASON_answered, reply); /* OBS-16 */
         return false;
     }
     if (!has_observe && is_asked) {
@@ -590,7 +571,7 @@ static bool on_notification(struct client_side *side, struct observation *observ
             observation_remember_unobservable(side, &observation->key); /* OBS-6 */
         }
         cached_note(&side->fetch, observation->fetch, reply);
-        end_observation(side, observation, REASON_answered, reply);
+        observation_end(side, observation, REASON_answered, reply);
         return false;
     }
     if (!is_asked) {
@@ -610,7 +591,7 @@ static bool on_notification(struct client_side *side, struct observation *observ
         observation->mark = (struct observe_mark){number, now_ms};
     }
     cached_note(&side->fetch, observation->fetch, reply); /* OBS-28, CACHE-28 */
-    take_state(side, observation, reply, has_observe);
+    observation_take_state(side, observation, reply, has_observe);
     return true; /* where it has ended, to be cancelled at the end of the turn */
 }
 
@@ -618,9 +599,13 @@ static bool on_notification(struct client_side *side, struct observation *observ
  * Whether the origin server may only be away for a moment, as when it starts anew: what was
  * found out at once is tried again, silence has been tried for long enough already.
  */
-static bool may_come_back(const struct observation *observation, enum reason reason)
+static bool may_come_back(const struct client_side *side, const struct observation *observation,
+                          enum reason reason)
 {
-    return reason_row(reason)->may_pass && observation->observers.first != NULL &&
+    return reason_row(reason)->may_pass &&
+           (observation->observers.first != NULL ||
+            (observation->latest.code != CODE_EMPTY &&
+             observation_share_is_followed(side, observation))) &&
            !observation->is_private && observation->failures + 1u < FAILURES_MAX;
 }
 
@@ -661,7 +646,7 @@ static enum waiter_wish on_registration_answer(struct fetch_side *below, void *o
         /* Whatever it is: what comes under the token after this is rejected. */
     } else if (reason == REASON_answered) {
         stays = on_notification(side, observation, reply);
-    } else if (may_come_back(observation, reason)) {
+    } else if (may_come_back(side, observation, reason)) {
         stays = true;
         observation->failures++;
         fail_registering(side, observation, reason);
@@ -670,10 +655,9 @@ static enum waiter_wish on_registration_answer(struct fetch_side *below, void *o
         stays = true;
         answer_registering(side, observation, reason, reply);
         observation->state = OBSERVATION_OBSERVING;
-        timer_set(&side->context.wheel, &observation->timer, context_now_ms(&side->context),
-                  on_silence);
+        observation_renew(side, observation);
     } else {
-        end_observation(side, observation, reason, reply); /* OBS-19 */
+        observation_end(side, observation, reason, reply); /* OBS-19 */
     }
     if (!stays) {
         observation->fetch = NULL;
@@ -705,6 +689,7 @@ const struct waiter_calls observation_calls = {.on_answer = on_registration_answ
 static void cancel(struct client_side *side, struct observation *observation)
 {
     struct fetch *fetch = observation->fetch;
+    observation_share_leave(side, observation);
     hash_map_remove(&observation->node);
     timer_cancel(&side->context.wheel, &observation->timer);
     if (observation->state != OBSERVATION_ENDED) {
@@ -741,6 +726,7 @@ static void displace_fetch(struct client_side *side, struct observation *observa
 
 void observation_displace(struct client_side *side, struct observation *observation)
 {
+    observation_share_leave(side, observation);
     hash_map_remove(&observation->node);
     fail_registering(side, observation, REASON_displaced);
     struct observer *observer;
@@ -757,7 +743,9 @@ void observation_displace(struct client_side *side, struct observation *observat
 void observation_settle(struct client_side *side, struct observation *observation)
 {
     struct fetch *fetch = observation->fetch;
-    bool is_wanted = observation->observers.first != NULL || observation->registering.first != NULL;
+    bool is_wanted = observation->observers.first != NULL ||
+                     observation->registering.first != NULL ||
+                     observation_share_is_followed(side, observation);
     if (fetch != NULL && fetch->state == FETCH_observing &&
         (!is_wanted || observation->state == OBSERVATION_ENDED)) {
         cancel(side, observation);

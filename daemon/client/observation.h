@@ -32,6 +32,8 @@
  * The registration is made on behalf of the first client. Another client gets what comes from
  * an address only if it may have it from there, and a reload asks about all of them again.
  *
+ * With cache.shared one worker's registration serves the others, too (client/observation_share.h).
+ *
  * OSCORE is observed for each client alone: no key, no renewal, a Reset to end it. Where
  * observers, registrations or bytes are used up and no source holds more than the newcomer's, a
  * registration is answered as a plain GET.
@@ -56,6 +58,8 @@ struct fetch_recipe;
 struct leg;
 struct observer;
 struct reply;
+struct watch;
+struct watch_seat;
 
 enum observation_state {
     OBSERVATION_FREE,
@@ -83,6 +87,8 @@ struct observation {
     bool is_private;    /* for one client only, without a key: OSCORE */
     enum observation_state state;
     struct fetch *fetch;          /* the registration; NULL: none any more */
+    struct watch *watch;          /* other workers may follow it, or NULL; */
+    struct watch_seat *seat;      /* it follows another worker's, or NULL */
     struct waiter waiter;         /* in its list */
     struct list registering;      /* requests that wait for the answer */
     struct list observers;        /* the newest first */

@@ -34,6 +34,23 @@ void observation_remember_unobservable(struct client_side *side, const struct ca
 /** Look at the end of the turn whether the observation is still wanted. It is not freed before. */
 void observation_check(struct client_side *side, struct observation *observation);
 
+/** REASON_none, or why a reload has closed the way that its registration went. Cannot fail. */
+enum reason observation_reason_against_way(const struct client_side *side,
+                                           const struct observation *observation);
+
+/** A 2.xx with Observe has come, or one without in the middle of an observation (OBS-17): it is
+ * the latest state, told to all; @p is_registered: in an answer to a registration. Copied. May end
+ * it; not freed before the turn's end. */
+void observation_take_state(struct client_side *side, struct observation *observation,
+                            const struct reply *reply, bool is_registered);
+
+/** It is over: @p reply is the last word, for @p reason. Freed at the end of the turn. */
+void observation_end(struct client_side *side, struct observation *observation, enum reason reason,
+                     const struct reply *reply);
+
+/** It is registered again in another turn, when the origin server takes requests. Cannot fail. */
+void observation_renew(struct client_side *side, struct observation *observation);
+
 /** That look: cancel, free, or leave it. */
 void observation_settle(struct client_side *side, struct observation *observation);
 

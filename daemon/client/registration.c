@@ -2,6 +2,7 @@
 #include "client/registration.h"
 
 #include "client/observation_internal.h"
+#include "client/observation_share.h"
 #include "client/observer.h"
 #include "client/request.h"
 #include "client/side.h"
@@ -378,12 +379,13 @@ static bool begin_observation(struct client_side *side, struct request *request,
     observation->waiter = (struct waiter){.calls = &observation_calls, .owner = observation};
     wait_for_observation(side, observation, request);
     if (!make_registration(side, recipe->message, &message) ||
-        fetch_start_own(&side->fetch, &own, &observation->waiter, &observation->fetch) !=
+        fetch_make_own(&side->fetch, &own, &observation->waiter, &observation->fetch) !=
             REASON_none) {
         observation_end_wait(side, request);
         observation_free(side, observation);
         return false;
     }
+    observation_share_begin(side, observation);
     return true;
 }
 
@@ -430,7 +432,7 @@ static bool observation_join(struct client_side *side, struct request *request,
     if (observation->state != OBSERVATION_OBSERVING) {
         wait_for_observation(side, observation, request);
     } else if (observation_is_fresh(side, observation) &&
-               observation->fetch->sending.origin != NULL) {
+               (observation->fetch->sending.origin != NULL || observation->seat != NULL)) {
         enum reason against = observation_reason_against(side, observation, &request->leg);
         if (against != REASON_none) {
             fetch_fail(&side->fetch, request->fetch, against, NULL);

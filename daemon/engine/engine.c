@@ -3,6 +3,7 @@
 
 #include "client/datagram.h"
 #include "client/echo.h"
+#include "client/observation_share.h"
 #include "client/stream.h"
 #include "context/capture.h"
 #include "context/faults.h"
@@ -165,6 +166,7 @@ void engine_free(struct engine *engine)
     }
     engine->origin.devices.is_over = true;
     follow_abandon_all(&engine->fetch);
+    observation_share_abandon_all(&engine->client);
     listen_close_all(&engine->client);
     for (uint32_t i = 0; i < engine->fetch.fetches.free.used; i++) {
         transfer_cancel(&engine->fetch, &engine->fetch.fetches.slots[i]);

@@ -643,8 +643,8 @@ enum reason fetch_make_alone(struct fetch_side *side, const struct fetch *from,
     return reason == REASON_none ? fetch_make(side, &own, waiter, ret_fetch) : reason;
 }
 
-enum reason fetch_start_own(struct fetch_side *side, const struct fetch_recipe *recipe,
-                            struct waiter *waiter, struct fetch **ret_fetch)
+enum reason fetch_make_own(struct fetch_side *side, const struct fetch_recipe *recipe,
+                           struct waiter *waiter, struct fetch **ret_fetch)
 {
     struct fetch_recipe own = *recipe;
     struct next_hop hop;
@@ -655,15 +655,17 @@ enum reason fetch_start_own(struct fetch_side *side, const struct fetch_recipe *
     own.mirrors_non = false;
     own.asks_for_block = false;
     enum reason reason = route_take(side, recipe->target, &hop, &own.route);
-    if (reason != REASON_none) {
-        return reason;
-    }
+    return reason == REASON_none ? fetch_make(side, &own, waiter, ret_fetch) : reason;
+}
+
+enum reason fetch_start_own(struct fetch_side *side, const struct fetch_recipe *recipe,
+                            struct waiter *waiter, struct fetch **ret_fetch)
+{
     struct fetch *fetch;
-    reason = fetch_make(side, &own, waiter, &fetch);
-    if (reason != REASON_none) {
-        return reason;
+    enum reason reason = fetch_make_own(side, recipe, waiter, &fetch);
+    if (reason == REASON_none) {
+        *ret_fetch = fetch;
+        forward_start(side, fetch);
     }
-    *ret_fetch = fetch;
-    forward_start(side, fetch);
-    return REASON_none;
+    return reason;
 }

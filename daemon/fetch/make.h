@@ -75,6 +75,14 @@ enum reason fetch_make_alone(struct fetch_side *side, const struct fetch *from,
 enum reason fetch_start_own(struct fetch_side *side, const struct fetch_recipe *recipe,
                             struct waiter *waiter, struct fetch **ret_fetch);
 
+/**
+ * The same, but it is only prepared: forward_start() or forward_park() is due.
+ *
+ * @return likewise, and the waiter is not called. The fetch is freed by its end, or fetch_leave().
+ */
+enum reason fetch_make_own(struct fetch_side *side, const struct fetch_recipe *recipe,
+                           struct waiter *waiter, struct fetch **ret_fetch);
+
 /*
  * How a target is named to the next hop: to the origin server itself by Uri-*
  * options alone, to a parent proxy in one of four forms. Never more than one form

@@ -2,6 +2,7 @@
 #include "origin/switchboard.h"
 
 #include "origin/flights.h"
+#include "origin/watches.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -16,7 +17,9 @@ int switchboard_new(unsigned workers, uint64_t seed, struct switchboard **ret_bo
         free(board);
         return -ENOMEM;
     }
-    if (workers > 1 && flights_new(seed, &board->flights) != 0) {
+    if (workers > 1 &&
+        (flights_new(seed, &board->flights) != 0 || watches_new(seed, &board->watches) != 0)) {
+        flights_free(board->flights);
         hash_map_clear(&board->holders);
         free(board);
         return -ENOMEM;
@@ -33,6 +36,7 @@ void switchboard_free(struct switchboard *board)
     if (board != NULL) {
         hash_map_clear(&board->holders);
         flights_free(board->flights);
+        watches_free(board->watches);
         pthread_mutex_destroy(&board->lock);
         free(board);
     }

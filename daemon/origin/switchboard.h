@@ -9,7 +9,7 @@
  * belongs to an older one is told from it. The lock is for names that are new or gone: an engine
  * takes it once for a device, not for a request.
  *
- * What workers ask origin servers is beside it: origin/flights.h.
+ * What workers ask origin servers is beside it: origin/flights.h, origin/watches.h.
  */
 #ifndef CRIPROXY_SWITCHBOARD_H
 #define CRIPROXY_SWITCHBOARD_H
@@ -22,6 +22,7 @@
 #include <stdatomic.h>
 
 struct flights;
+struct watches;
 struct loop;
 struct origin_side;
 
@@ -54,6 +55,7 @@ struct switchboard {
     uint64_t seed;
     unsigned workers;
     struct flights *flights; /* what they ask origin servers; NULL: there is one worker */
+    struct watches *watches; /* their registrations there; likewise */
     struct switchboard_worker {
         struct origin_side *side;   /* to be used in its own thread only */
         struct loop *loop;          /* to post to */

@@ -83,7 +83,7 @@ HEADER_HOMES = {
     "utf8proc.h": r"lib/src/nfc|daemon/(conf/publish|context/target|net/libraries)|tests/|bench/",
     "idn2.h": r"daemon/(policy/hostname|net/libraries)",
     "curl/": r"daemon/net/|bench/web/",
-    "pthread.h": r"daemon/(net/|base/log|main|origin/(flights|switchboard)|server/|worker/)|tests/|tools/coap(bench|check)/",
+    "pthread.h": r"daemon/(net/|base/log|main|origin/(flights|switchboard|watches)|server/|worker/)|tests/|tools/coap(bench|check)/",
 }
 
 
