@@ -65,7 +65,8 @@ static struct http_exchange *http_exchange_new(const struct http_ask *ask, bool 
         .keeps_alive = ask->line.keeps_alive,
         .is_absolute = ask->uri.is_absolute,
         .is_passed_on = ask->is_passed_on,
-        .wants_none = ask->if_none_match_any && !ask->wants_events,
+        .wants_none = ask->if_none_match_any && !ask->wants_events &&
+                      (ask->code == CODE_GET || ask->code == CODE_FETCH),
         .cache_wish =
             (uint8_t)((ask->no_cache ? LEG_NO_CACHE : 0) | (ask->no_store ? LEG_NO_STORE : 0) |
                       (ask->only_if_cached ? LEG_ONLY_IF_CACHED : 0)),

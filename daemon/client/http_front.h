@@ -138,7 +138,7 @@ struct http_exchange {
     bool is_head;
     bool is_1_0; /* no chunks: an answer without a length ends with the connection */
     bool wants_events, has_events;
-    bool wants_none;    /* If-None-Match: *, which no state that there is satisfies */
+    bool wants_none;    /* GET or FETCH with If-None-Match: *, which no state satisfies */
     bool is_started;    /* the head of the answer has been sent; blocks or events follow */
     bool keeps_alive;   /* the connection, after it */
     bool is_absolute;   /* a forward proxy's request: Location is not mapped */
