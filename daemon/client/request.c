@@ -404,9 +404,9 @@ static bool has_own_location(const struct client_side *side, const struct reques
         return false;
     }
     *ret_own = *reply;
-    ret_own->absent = 0;
-    ret_own->options = published_location(side->context.config, &request->fetch->target,
-                                          reply->options, room->options, sizeof(room->options));
+    reply_replace_options(ret_own,
+                          published_location(side->context.config, &request->fetch->target,
+                                             reply->options, room->options, sizeof(room->options)));
     return true;
 }
 

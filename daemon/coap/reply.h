@@ -13,8 +13,8 @@ struct reply {
     struct bytes options; /* encoded, of the origin server's answer; filtered on the way */
     struct bytes payload;
     /* Of numbers of options, those that are surely not among them, bit n for n, n + 64, ...; 0
-     * where nobody has looked. Who puts other options in their place clears it, or has fewer of
-     * them. */
+     * where nobody has looked. Who puts other options in their place does that by
+     * reply_replace_options(), or has fewer of them. */
     uint64_t absent;
     uint32_t max_age_s; /* added where not 0 */
     bool is_aged;       /* max_age_s stands in for a Max-Age among the options, 0 too */
@@ -39,6 +39,13 @@ static inline bool reply_find(const struct reply *reply, uint16_t number, struct
 {
     return (reply->absent & reply_bit(number)) == 0 &&
            option_find(reply->options, number, ret_value);
+}
+
+/** Puts encoded @p options, borrowed, in the place of those that there are. */
+static inline void reply_replace_options(struct reply *reply, struct bytes options)
+{
+    reply->options = options;
+    reply->absent = 0;
 }
 
 /** The answer for @p reason: its code, Max-Age, and @p text (borrowed) or its own words. */

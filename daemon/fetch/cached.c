@@ -190,7 +190,8 @@ void cached_make_valid(struct reply *reply, uint8_t etag_option[ETAG_OPTION_MAX]
         reply->is_aged = max_age_s != MAX_AGE_DEFAULT_S;
         reply->max_age_s = reply->is_aged ? max_age_s : 0;
     }
-    reply->options = (struct bytes){etag_option, freshness_etag_option(etag, etag_option)};
+    reply_replace_options(reply,
+                          (struct bytes){etag_option, freshness_etag_option(etag, etag_option)});
 }
 
 /* Stale: to be validated, where it can be, else of no use any more. */

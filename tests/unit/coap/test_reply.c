@@ -49,12 +49,26 @@ static void test_a_mark_is_believed(void **state)
     assert_false(reply_find(&reply, OPTION_max_age, &value));
 }
 
+/* What was said of the options before is not true of those in their place. */
+static void test_other_options_are_searched_again(void **state)
+{
+    (void)state;
+    struct reply reply = {.absent = UINT64_MAX};
+    struct bytes value;
+    assert_false(reply_find(&reply, OPTION_max_age, &value));
+    reply_replace_options(&reply, (struct bytes){options, sizeof(options)});
+    assert_true(reply_find(&reply, OPTION_max_age, &value));
+    assert_int_equal(option_uint(value), 60);
+    assert_true(reply_find(&reply, ALIAS, &value));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_where_nobody_has_looked_it_is_searched),
         cmocka_unit_test(test_what_is_absent_is_not_found),
         cmocka_unit_test(test_a_mark_is_believed),
+        cmocka_unit_test(test_other_options_are_searched_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
