@@ -465,11 +465,27 @@ static void on_fetch_nothing(struct fetch_side *below, void *owner, struct fetch
     reply_nothing(side, owner);
 }
 
-/* What it has joined is not for it: its own fetch, for the rest of its time. */
-static void on_fetch_alone(struct fetch_side *below, void *owner, struct fetch *fetch)
+/* It waits from now on for @p fetch, in its own time still. */
+static void join_rest(struct client_side *side, struct request *request, struct fetch *fetch)
+{
+    request->fetch = fetch;
+    request->joined_id = fetch->trail->id;
+    fetch_add_waiter(fetch, &request->waiter);
+    timer_set(&side->context.wheel, &request->timer, request->own.deadline_ms, on_joined_deadline);
+}
+
+/* What it has joined is not for it: its own fetch, for the rest of its time, or that of another
+ * one that was left alone as well. */
+static void on_fetch_alone(struct fetch_side *below, void *owner, struct fetch *fetch,
+                           bool may_join)
 {
     struct client_side *side = client_side_of(below);
     struct request *request = owner;
+    struct fetch *equal = may_join ? coalesce_find_rest(below, fetch) : NULL;
+    if (equal != NULL) {
+        join_rest(side, request, equal);
+        return;
+    }
     struct leg *leg = &request->leg;
     const struct own_question *own = &request->own;
     const struct message message = {.options = own->options};
@@ -495,6 +511,9 @@ static void on_fetch_alone(struct fetch_side *below, void *owner, struct fetch *
     }
     if (request->fetch->memory.is_large) {
         charge_large(side, request);
+    }
+    if (may_join) {
+        coalesce_open_rest(below, request->fetch);
     }
     forward_start(below, request->fetch);
 }

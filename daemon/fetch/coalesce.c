@@ -71,6 +71,31 @@ void coalesce_open(struct fetch_side *side, struct fetch *fetch)
     }
 }
 
+struct fetch *coalesce_find_rest(const struct fetch_side *side, const struct fetch *from)
+{
+    const struct cache_ticket *ticket = &from->ticket;
+    struct hash_node *node =
+        ticket->has_key ? hash_map_find(&side->equals, ticket->key.hash) : NULL;
+    for (; node != NULL; node = hash_map_find_next(node)) {
+        struct fetch *fetch = HASH_ENTRY(node, struct fetch, ticket.by_key);
+        /* All that was equal in both is so still; one of a CoAP client's would end sooner. */
+        if (fetch->sending.is_for_http && fetch->sending.is_confirmable && !fetch->is_telling &&
+            cache_key_equal(&fetch->ticket.key, &ticket->key) &&
+            fetch->ticket.hop_limit == ticket->hop_limit && !fetch->ticket.has_foreign_etags &&
+            fetch->waiter_count <= side->context.config->cache_followers &&
+            !cached_has_changed(side, fetch)) {
+            return fetch;
+        }
+    }
+    return NULL;
+}
+
+void coalesce_open_rest(struct fetch_side *side, struct fetch *fetch)
+{
+    fetch->ticket.is_alone = false;
+    coalesce_open(side, fetch);
+}
+
 void coalesce_close(struct fetch *fetch)
 {
     hash_map_remove(&fetch->ticket.by_key);

@@ -36,6 +36,20 @@ struct fetch *coalesce_find(const struct fetch_side *side, const struct fetch_re
  */
 void coalesce_open(struct fetch_side *side, struct fetch *fetch);
 
+/**
+ * The fetch of another that has waited for @p from, too, and asks for the rest of its time: whose
+ * answer will be one for the request that now has to.
+ *
+ * @return NULL where there is none, or the configuration does not allow it.
+ */
+struct fetch *coalesce_find_rest(const struct fetch_side *side, const struct fetch *from);
+
+/**
+ * Have coalesce_find_rest(), and new requests, find a fetch of fetch_make_alone() that nothing
+ * keeps from being for others. Cannot fail.
+ */
+void coalesce_open_rest(struct fetch_side *side, struct fetch *fetch);
+
 /** No further request joins it; those that wait stay. Takes one that is not open; cannot fail. */
 void coalesce_close(struct fetch *fetch);
 

@@ -222,7 +222,8 @@ static void tell_waiter(struct fetch_side *side, struct fetch *fetch, struct wai
         reply = &stale;
     } else if (waiter->asker != fetch->asker && !is_for_others(side, fetch, waiter, outcome)) {
         take_off(fetch, waiter);
-        waiter->calls->on_alone(side, waiter->owner, fetch);
+        bool may_join = reply == NULL && has_time_left(side, fetch, waiter, outcome->reason);
+        waiter->calls->on_alone(side, waiter->owner, fetch, may_join);
         return;
     }
     if (reply != NULL && waiter->etags.len > 0 && cached_validates(waiter->etags, reply)) {

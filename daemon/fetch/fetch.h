@@ -89,9 +89,10 @@ struct waiter_calls {
                        enum reason reason);
     /*
      * What has come of the fetch is not for this waiter, which waits for it no more: it is to ask
-     * by itself (fetch_make_alone()). May be NULL in the waiter that a fetch is made for.
+     * by itself (fetch_make_alone()), or with others of which the same is true where @p may_join
+     * (coalesce_find_rest()). May be NULL in the waiter that a fetch is made for.
      */
-    void (*on_alone)(struct fetch_side *side, void *owner, struct fetch *fetch);
+    void (*on_alone)(struct fetch_side *side, void *owner, struct fetch *fetch, bool may_join);
     /* One of several answers, of a member of a group; the fetch goes on. NULL: not wanted. */
     void (*on_member)(struct fetch_side *side, void *owner, struct fetch *fetch,
                       const struct reply *reply);
