@@ -66,6 +66,9 @@ static void log_lost(const struct load *load, const struct pending *request, enu
     socklen_t len = sizeof(local);
     bool is_up;
     int fd = link_descriptor(load->link, request->client, request->endpoint, &is_up);
+    /* It began when it was due, which may be later than this turn did. */
+    uint64_t waited_ns =
+        load->now_ns > request->started_ns ? load->now_ns - request->started_ns : 0;
     struct timespec now;
 
     if (fd >= 0 && getsockname(fd, &local.any, &len) == 0) {
@@ -78,8 +81,8 @@ static void log_lost(const struct load *load, const struct pending *request, enu
                   " from=%s session=%s sent_before_ms=%" PRIu64
                   " transmissions=%u mid=%u path=%" PRIu64 "\n",
                   load_end_name(how), (long long)now.tv_sec, now.tv_nsec / 1000000, request->client,
-                  shown, is_up ? "up" : "none", (load->now_ns - request->started_ns) / NS_PER_MS,
-                  request->retransmits + 1u, request->mid, request->path);
+                  shown, is_up ? "up" : "none", waited_ns / NS_PER_MS, request->retransmits + 1u,
+                  request->mid, request->path);
 }
 
 void load_end_request(struct load *load, uint32_t number, enum load_end how)
