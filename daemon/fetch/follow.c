@@ -157,7 +157,7 @@ static bool is_answer_for_all(const struct fetch *fetch, enum reason reason,
 }
 
 /* @return counted; NULL without memory */
-static struct flight_news *make_news(const struct fetch_side *side, const struct fetch *fetch,
+static struct flight_news *make_news(struct fetch_side *side, const struct fetch *fetch,
                                      enum reason reason, const struct reply *reply)
 {
     enum flight_outcome outcome = FLIGHT_LEFT;
@@ -171,7 +171,11 @@ static struct flight_news *make_news(const struct fetch_side *side, const struct
         outcome = is_fit ? FLIGHT_ANSWERED : FLIGHT_UNFIT;
         answer = is_fit ? reply : NULL;
     }
-    struct flight_news *news = flight_news_new(outcome, answer);
+    struct flight_news *news = flight_news_new(flights_of(side), outcome, answer);
+    if (news == NULL && answer != NULL) {
+        metric_add(&side->context.metrics.cache_follow_full, 1);
+        news = flight_news_new(flights_of(side), FLIGHT_UNFIT, NULL);
+    }
     const struct address *source = cached_source(fetch);
     if (news != NULL) {
         news->reason = reason;

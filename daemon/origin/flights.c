@@ -27,6 +27,7 @@ struct flights {
     pthread_mutex_t lock;
     struct hash_map by_key; /* under the lock, with all that is in them */
     uint32_t count;
+    _Atomic uint64_t news_bytes;
 };
 
 int flights_new(uint64_t seed, struct flights **ret_flights)
@@ -61,14 +62,32 @@ static void copy_news_bytes(struct bytes *part, uint8_t **at)
     *at += part->len;
 }
 
-struct flight_news *flight_news_new(enum flight_outcome outcome, const struct reply *reply)
+/* @return false where there is no room for so many more. */
+static bool take_news_bytes(struct flights *flights, size_t len)
+{
+    uint64_t before = atomic_fetch_add(&flights->news_bytes, len);
+    if (len > 0 && before + len > FLIGHT_NEWS_BYTES_MAX) {
+        atomic_fetch_sub(&flights->news_bytes, len);
+        return false;
+    }
+    return true;
+}
+
+struct flight_news *flight_news_new(struct flights *flights, enum flight_outcome outcome,
+                                    const struct reply *reply)
 {
     size_t len = reply != NULL ? reply->options.len + reply->payload.len : 0;
+    if (!take_news_bytes(flights, len)) {
+        return NULL;
+    }
     struct flight_news *news = calloc(1, sizeof(*news) + len);
     if (news == NULL) {
+        atomic_fetch_sub(&flights->news_bytes, len);
         return NULL;
     }
     news->references = 1;
+    news->flights = flights;
+    news->len = (uint32_t)len;
     news->outcome = outcome;
     if (reply != NULL) {
         uint8_t *at = news->bytes;
@@ -82,6 +101,7 @@ struct flight_news *flight_news_new(enum flight_outcome outcome, const struct re
 static void unref_news(struct flight_news *news)
 {
     if (news != NULL && atomic_fetch_sub(&news->references, 1) == 1) {
+        atomic_fetch_sub(&news->flights->news_bytes, news->len);
         free(news);
     }
 }
@@ -159,7 +179,7 @@ static struct flight *begin_flight(struct flights *flights, const struct flight_
     if (flights->count < FLIGHTS_MAX && key->len <= FLIGHT_KEY_MAX) {
         flight = calloc(1, sizeof(*flight) + key->len);
     }
-    if (flight == NULL || (flight->spare = flight_news_new(FLIGHT_LEFT, NULL)) == NULL) {
+    if (flight == NULL || (flight->spare = flight_news_new(flights, FLIGHT_LEFT, NULL)) == NULL) {
         free(flight);
         return NULL;
     }

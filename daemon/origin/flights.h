@@ -29,6 +29,10 @@
 /* Those that wait for one; of each worker there is one, unless requests cannot wait together. */
 #define FLIGHT_SEATS_MAX 64u
 
+/* Of all answers that have not been taken by all yet; where one finds no room each asks by itself.
+ */
+#define FLIGHT_NEWS_BYTES_MAX (8u << 20)
+
 struct flight;
 struct flights;
 
@@ -42,6 +46,8 @@ enum flight_outcome {
 /* Never changes once others have it. */
 struct flight_news {
     _Atomic uint32_t references;
+    uint32_t len; /* of bytes */
+    struct flights *flights;
     enum flight_outcome outcome;
     enum reason reason;    /* FLIGHT_FAILED */
     struct reply reply;    /* FLIGHT_ANSWERED; in bytes */
@@ -90,7 +96,7 @@ struct flight_entry {
 /** @return 0 or -ENOMEM. Free with flights_free(). */
 int flights_new(uint64_t seed, struct flights **ret_flights);
 
-/** After all workers; takes NULL. */
+/** After all workers and their loops; takes NULL. */
 void flights_free(struct flights *flights);
 
 /**
@@ -123,8 +129,10 @@ void flights_leave(struct flights *flights, struct flight_seat *seat);
 /** One reference to a seat; its news with the last. In any thread. */
 void flight_seat_unref(struct flight_seat *seat);
 
-/** Of that outcome. @param reply copied; NULL: none. @return NULL without memory */
-struct flight_news *flight_news_new(enum flight_outcome outcome, const struct reply *reply);
+/** Of that outcome. From any thread. @param reply copied; NULL: none.
+ * @return NULL without memory, or past FLIGHT_NEWS_BYTES_MAX */
+struct flight_news *flight_news_new(struct flights *flights, enum flight_outcome outcome,
+                                    const struct reply *reply);
 
 /** How many there are, for tests. */
 uint32_t flights_count(struct flights *flights);

@@ -107,7 +107,7 @@ static void end_flight(struct worker *worker, uint32_t place)
     const struct reply reply = make_state(worker, bytes);
     struct flight_news *news = NULL;
     if (pick(worker, 2) > 0 && flights_close(flights, worker->flights[place])) {
-        news = flight_news_new(FLIGHT_ANSWERED, &reply);
+        news = flight_news_new(flights, FLIGHT_ANSWERED, &reply);
         worker->flights_told += news != NULL;
     }
     flights_end(flights, worker->flights[place], news, on_flight);
@@ -283,10 +283,152 @@ static void test_workers_at_random(void **state)
     free(changes);
 }
 
+/* ---- what they have room for ------------------------------------------- */
+
+/* Two workers that have no threads. */
+static void open_tables(void)
+{
+    memset(workers, 0, sizeof(workers));
+    assert_int_equal(flights_new(1, &flights), 0);
+    assert_int_equal(watches_new(1, &watches), 0);
+    assert_int_equal(changes_new(1, &changes), 0);
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(loop_new(on_turn, &workers[i], &workers[i].loop), 0);
+    }
+}
+
+static void close_tables(void)
+{
+    for (unsigned i = 0; i < 2; i++) {
+        loop_free(workers[i].loop); /* drops what was posted */
+    }
+    assert_int_equal(flights_count(flights), 0);
+    assert_int_equal(watches_count(watches), 0);
+    flights_free(flights);
+    watches_free(watches);
+    free(changes);
+}
+
+static struct cache_key number_key(uint32_t *number, uint32_t len)
+{
+    return (struct cache_key){(const uint8_t *)number, len, len, len, *number, *number};
+}
+
+static struct flight_entry fly(struct worker *worker, const struct cache_key *key)
+{
+    const struct flight_entrant entrant = {
+        .key = key, .may_lead = true, .loop = worker->loop, .owner = worker};
+    return flights_enter(flights, &entrant, changes);
+}
+
+static struct watch_entry watch(struct worker *worker, const struct cache_key *key)
+{
+    const struct watch_entrant entrant = {
+        .key = key, .may_lead = true, .loop = worker->loop, .owner = worker};
+    return watches_enter(watches, &entrant, on_asked, on_state);
+}
+
+/* However many keys there are, and however long: what finds no room has no place. */
+static void test_keys_have_an_end(void **state)
+{
+    static struct flight *led[FLIGHTS_MAX];
+    static struct watch *watched[WATCHES_MAX];
+    static uint32_t longest[FLIGHT_KEY_MAX / sizeof(uint32_t) + 1];
+    struct cache_key key = number_key(longest, FLIGHT_KEY_MAX + 1);
+    (void)state;
+    open_tables();
+    assert_true(fly(&workers[0], &key).is_full);
+    assert_true(watch(&workers[0], &key).is_full);
+    key.len = FLIGHT_KEY_MAX;
+    for (uint32_t i = 0; i < FLIGHTS_MAX; i++) {
+        led[i] = fly(&workers[0], &key).flight;
+        watched[i] = watch(&workers[0], &key).watch;
+        assert_non_null(led[i]);
+        assert_non_null(watched[i]);
+        longest[0]++;
+        key = number_key(longest, FLIGHT_KEY_MAX);
+    }
+    assert_true(fly(&workers[1], &key).is_full);
+    assert_true(watch(&workers[1], &key).is_full);
+    for (uint32_t i = 0; i < FLIGHTS_MAX; i++) {
+        flights_end(flights, led[i], NULL, NULL);
+        watches_end(watches, watched[i], WATCH_LEFT, NULL);
+    }
+    close_tables();
+}
+
+static void test_seats_have_an_end(void **state)
+{
+    struct flight_seat *followers[FLIGHT_SEATS_MAX];
+    struct watch_seat *observers[WATCH_SEATS_MAX];
+    uint32_t number = 7;
+    const struct cache_key key = number_key(&number, sizeof(number));
+    (void)state;
+    open_tables();
+    struct flight *flight = fly(&workers[0], &key).flight;
+    struct watch *watched = watch(&workers[0], &key).watch;
+    for (uint32_t i = 0; i < FLIGHT_SEATS_MAX; i++) {
+        followers[i] = fly(&workers[1], &key).seat;
+        observers[i] = watch(&workers[1], &key).seat;
+        assert_non_null(followers[i]);
+        assert_non_null(observers[i]);
+    }
+    assert_true(fly(&workers[1], &key).is_full);
+    assert_true(watch(&workers[1], &key).is_full);
+    for (uint32_t i = 0; i < FLIGHT_SEATS_MAX; i++) {
+        flights_leave(flights, followers[i]);
+        watches_leave(watches, observers[i]);
+    }
+    flights_end(flights, flight, NULL, on_flight);
+    watches_end(watches, watched, WATCH_LEFT, NULL);
+    close_tables();
+}
+
+/* A worker that takes nothing: what others have for it has an end, and is given back. */
+static void test_news_have_an_end(void **state)
+{
+    static uint8_t bytes[1u << 20];
+    static struct watch *watched[9];
+    const struct watch_news about = {.reply = {.payload = {bytes, sizeof(bytes)}}};
+    struct flight_news *news;
+    uint32_t number = 0;
+    (void)state;
+    open_tables();
+    for (; number < FLIGHT_NEWS_BYTES_MAX / sizeof(bytes); number++) {
+        const struct cache_key key = number_key(&number, sizeof(number));
+        struct flight *flight = fly(&workers[0], &key).flight;
+        struct flight_seat *seat = fly(&workers[1], &key).seat;
+        news = flight_news_new(flights, FLIGHT_ANSWERED, &about.reply);
+        assert_non_null(news);
+        flights_end(flights, flight, news, on_flight);
+        flights_leave(flights, seat);
+        watched[number] = watch(&workers[0], &key).watch;
+        assert_true(watches_tell(watches, watched[number], &about));
+    }
+    const struct cache_key key = number_key(&number, sizeof(number));
+    watched[number] = watch(&workers[0], &key).watch;
+    assert_null(flight_news_new(flights, FLIGHT_ANSWERED, &about.reply));
+    assert_false(watches_tell(watches, watched[number], &about));
+    loop_free(workers[1].loop); /* it ends */
+    workers[1].loop = NULL;
+    watches_end(watches, watched[0], WATCH_LEFT, NULL);
+    news = flight_news_new(flights, FLIGHT_ANSWERED, &about.reply);
+    assert_non_null(news);
+    flights_end(flights, fly(&workers[0], &key).flight, news, on_flight);
+    assert_true(watches_tell(watches, watched[number], &about));
+    for (uint32_t i = 1; i <= number; i++) {
+        watches_end(watches, watched[i], WATCH_LEFT, NULL);
+    }
+    close_tables();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_workers_at_random),
+        cmocka_unit_test(test_keys_have_an_end),
+        cmocka_unit_test(test_seats_have_an_end),
+        cmocka_unit_test(test_news_have_an_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
