@@ -79,13 +79,20 @@ static bool follow(struct fetch_side *side, struct fetch *fetch)
     return true;
 }
 
+/* The server of the cache is asked before the origin server; what is there comes with the
+ * generation that the answer is kept under. */
+static void ask_or_start(struct fetch_side *side, struct fetch *fetch)
+{
+    if (side->shared == NULL || !shared_ask(side, fetch)) {
+        forward_start(side, fetch);
+    }
+}
+
 void follow_or_start(struct fetch_side *side, struct fetch *fetch)
 {
-    if ((may_follow(side, fetch) && follow(side, fetch)) ||
-        (side->shared != NULL && shared_ask(side, fetch))) {
-        return;
+    if (!may_follow(side, fetch) || !follow(side, fetch)) {
+        ask_or_start(side, fetch);
     }
-    forward_start(side, fetch);
 }
 
 /* ---- what has come of it ----------------------------------------------- */
@@ -127,8 +134,10 @@ static void on_flight_news(void *context)
             take_flight_answer(side, fetch, seat->news);
         } else if (seat->news->outcome == FLIGHT_FAILED) {
             fetch_fail(side, fetch, seat->news->reason, NULL);
-        } else if (seat->news->outcome == FLIGHT_UNFIT || !follow(side, fetch)) {
+        } else if (seat->news->outcome == FLIGHT_UNFIT) {
             forward_start(side, fetch);
+        } else if (!follow(side, fetch)) {
+            ask_or_start(side, fetch);
         }
     }
     flight_seat_unref(seat);

@@ -143,7 +143,8 @@ bool shared_ask(struct fetch_side *side, struct fetch *fetch)
     struct shared *shared = side->shared;
     const struct cache_key *key = &fetch->ticket.key;
     uint8_t entry[SHARED_NAME_LEN], target[SHARED_TARGET_LEN];
-    if (fetch->state != FETCH_prepared || !may_be_there(fetch)) {
+    bool is_beginning = fetch->state == FETCH_prepared || fetch->state == FETCH_following;
+    if (!is_beginning || !may_be_there(fetch)) {
         return false;
     }
     /* What this process has changed, and the server does not know yet, would be stale. */

@@ -221,11 +221,16 @@ static void test_another_one_leads(void **state)
     /* Its token is for another request now (MSG-26). */
     fake_peer_send(clients[0], proxies[0], words("41 01 0009 01", "235:8320816168816179"));
     fake_net_run(0);
+    fake_peer_expect_nothing(replay.origin);
+    fake_shared_answer(); /* it is asked about both */
+    fake_net_run(0);
+    fake_peer_expect(replay.origin, words("48 01 MID TOKEN", "3=h 11=y"), NULL);
     fake_peer_expect(replay.origin, words("48 01 MID TOKEN", "3=h 11=x"), &question);
     fake_peer_expect_nothing(replay.origin);
     answer(&question, "14:64 /6f");
     expect_at(1, 1, "45", "14:64 /6f");
     expect_at(2, 1, "45", "14:64 /6f");
+    assert_int_equal(fake_shared_counts().puts, 1); /* for the other replicas */
     stop();
 }
 
