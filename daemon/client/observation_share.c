@@ -144,6 +144,17 @@ bool observation_share_is_followed(const struct client_side *side,
     return observation->watch != NULL && watches_is_followed(watches_of(side), observation->watch);
 }
 
+/* Workers read their clocks once a turn: what is over for one may last a little for another. */
+#define CLOCKS_APART_MS 1000u
+
+static bool is_due_again(const struct client_side *side, const struct observation *observation)
+{
+    const struct observed_state *latest = &observation->latest;
+    uint64_t until_ms = latest->received_ms + (uint64_t)latest->max_age_s * 1000;
+    return !observation_is_fresh(side, observation) ||
+           context_now_ms(&side->context) + CLOCKS_APART_MS >= until_ms;
+}
+
 /* In its thread: to be registered again for another worker, or followed by none any more. */
 static void on_watch_asked(void *context)
 {
@@ -156,7 +167,7 @@ static void on_watch_asked(void *context)
         return; /* it is over */
     }
     if (is_asked && observation->state == OBSERVATION_OBSERVING &&
-        !observation_is_fresh(side, observation)) {
+        is_due_again(side, observation)) {
         observation_renew(side, observation);
     }
     observation_check(side, observation);

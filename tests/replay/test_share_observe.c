@@ -299,6 +299,28 @@ static void test_a_change_asks_again(void **state)
     finish();
 }
 
+/* Over for a worker that follows, and for some ms not for the one that leads: it is asked again,
+ * as the client would wait in vain otherwise. */
+static void test_clocks_that_are_apart(void **state)
+{
+    struct fake_datagram question, again;
+    struct observation *observation;
+    (void)state;
+    begin(&question);
+    fake_net_run(99990);
+    observation = &replay_worker(&replay, 2)->client.observations.slots[0];
+    observation->latest.received_ms -= 20; /* its turn had begun before */
+    observe_at(1);
+    fake_net_run(1);
+    expect_registration(&again);
+    answer(&again, "6:06 14:64 /62");
+    for (unsigned i = 0; i < WORKERS; i++) {
+        expect_at(i, CODE(2, 5), "b", true);
+    }
+    leave_all();
+    finish();
+}
+
 /* The one that leads is silent for too long: it alone registers again, and all know. */
 static void test_silence_is_one_registration(void **state)
 {
@@ -365,6 +387,7 @@ int main(void)
         cmocka_unit_test(test_what_is_not_observed),
         cmocka_unit_test(test_a_dead_origin_server_is_one_failure),
         cmocka_unit_test(test_a_change_asks_again),
+        cmocka_unit_test(test_clocks_that_are_apart),
         cmocka_unit_test(test_silence_is_one_registration),
         cmocka_unit_test(test_a_long_state_is_not_shared),
         cmocka_unit_test(test_another_one_leads),
