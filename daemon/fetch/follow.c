@@ -118,6 +118,15 @@ static void take_flight_answer(struct fetch_side *side, struct fetch *fetch,
     }
 }
 
+/* The one that leads had less time than an HTTP client has (RFC 8075 section 8.5): this one has
+ * some left. */
+static bool has_flight_time_left(const struct fetch_side *side, const struct fetch *fetch,
+                                 enum reason reason)
+{
+    return fetch->sending.is_for_http && reason == REASON_origin_timeout &&
+           context_now_ms(&side->context) < fetch->sending.deadline_ms;
+}
+
 /* In the thread of the worker that waits. */
 static void on_flight_news(void *context)
 {
@@ -132,7 +141,8 @@ static void on_flight_news(void *context)
         flight_seat_unref(seat);
         if (seat->news->outcome == FLIGHT_ANSWERED) {
             take_flight_answer(side, fetch, seat->news);
-        } else if (seat->news->outcome == FLIGHT_FAILED) {
+        } else if (seat->news->outcome == FLIGHT_FAILED &&
+                   !has_flight_time_left(side, fetch, seat->news->reason)) {
             fetch_fail(side, fetch, seat->news->reason, NULL);
         } else if (seat->news->outcome == FLIGHT_UNFIT) {
             forward_start(side, fetch);

@@ -178,6 +178,33 @@ static void test_a_silent_origin_server_is_one_failure(void **state)
     stop();
 }
 
+/* Who asks for an HTTP client has more time, and uses it. */
+static void test_more_time_is_used(void **state)
+{
+    struct fake_datagram question, again;
+    struct fetch *waiting;
+    (void)state;
+    start_with("proxy.request-timeout=10s");
+    ask_at(0, 1);
+    ask_at(1, 1);
+    waiting = &replay_worker(&replay, 2)->fetch.fetches.slots[0];
+    assert_int_equal(waiting->state, FETCH_following);
+    waiting->sending.is_for_http = true;
+    waiting->sending.deadline_ms += 20000;
+    fetch_set_deadline(&replay_worker(&replay, 2)->fetch, waiting);
+    expect_question(&question);
+    fake_net_run(11000);
+    assert_int_equal(waiting->state, FETCH_sent);
+    do { /* the other one's, repeated */
+        assert_true(fake_peer_take(replay.origin, &again));
+    } while (memcmp(again.data, question.data, again.len) == 0);
+    answer(&again, "14:64 /6f");
+    fake_peer_expect(clients[1], "60 00 0001", NULL);
+    assert_true(fake_peer_take(clients[1], &again));
+    assert_int_equal(again.data[1], CODE(2, 5));
+    stop();
+}
+
 /* By way of the second worker; a GET after that does not wait for the old answer. */
 static void test_a_change_ends_the_waiting(void **state)
 {
@@ -291,6 +318,7 @@ int main(void)
         cmocka_unit_test(test_what_is_not_kept_is_given),
         cmocka_unit_test(test_a_dead_origin_server_is_one_failure),
         cmocka_unit_test(test_a_silent_origin_server_is_one_failure),
+        cmocka_unit_test(test_more_time_is_used),
         cmocka_unit_test(test_a_change_ends_the_waiting),
         cmocka_unit_test(test_another_one_leads),
         cmocka_unit_test(test_one_that_follows_leaves),
