@@ -68,6 +68,7 @@ struct web_request {
     bool is_clean;   /* it ended well and was not paused: its handle is as good as new */
     uint64_t length; /* Content-Length of the head that comes, */
     bool has_length, has_coding; /* if it has one, and whether it has Transfer-Encoding */
+    bool is_in_head;             /* its empty line is still to come */
     /* Why a callback has stopped it. */
     bool is_head_too_long, is_length_unclear, is_body_too_long, is_short;
 };

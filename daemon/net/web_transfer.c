@@ -104,9 +104,10 @@ static bool take_length(struct web_request *request, const char *line, size_t le
 {
     static const char name[] = "content-length:";
     const size_t name_len = sizeof(name) - 1;
-    if (line_begins_with(line, len, "HTTP/")) { /* an interim answer has gone before */
-        request->has_length = request->has_coding = false;
+    if (!request->is_in_head && line_begins_with(line, len, "HTTP/")) {
+        request->has_length = request->has_coding = false; /* an interim answer has gone before */
     }
+    request->is_in_head = len > 0 && line[0] != '\r' && line[0] != '\n';
     if (line_begins_with(line, len, name)) {
         uint64_t length;
         if (!parse_length(line + name_len, len - name_len, &length) ||
@@ -242,6 +243,7 @@ int web_transfer_restart(struct web_request *request)
 {
     request->is_over_2 = false;
     request->head_bytes = 0;
+    request->is_in_head = false;
     request->body_len = 0;
     request->offset = 0;
     CURLcode code =

@@ -460,6 +460,8 @@ HOSTILE = {
     "a long length": say(b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\nabc"),
     "no length": say(b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n"),
     "two lengths": say(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nabc"),
+    "two lengths, parted": say(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nHTTP/1: 1\r\n"
+                               b"Content-Length: 3\r\n\r\nabc"),
     "a list of lengths": say(b"HTTP/1.1 200 OK\r\nContent-Length: 2, 3\r\n\r\nabc"),
     "a length beside chunks": say(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n"
                                   b"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"),
