@@ -161,16 +161,18 @@ struct outcome {
     bool may_be_stale;         /* a stale answer helps */
 };
 
-/*
- * The time of a CoAP client is over. An HTTP client that has joined has another one (RFC 8075
- * section 8.5), and asks for the rest of it.
- */
+bool fetch_is_over_for_coap(const struct fetch_side *side, const struct fetch *fetch,
+                            enum reason reason)
+{
+    return !fetch->sending.is_for_http && reason == REASON_origin_timeout &&
+           context_now_ms(&side->context) >= fetch->sending.deadline_ms;
+}
+
+/* An HTTP client that has joined asks for the rest of its own time (RFC 8075 section 8.5). */
 static bool has_time_left(const struct fetch_side *side, const struct fetch *fetch,
                           const struct waiter *waiter, enum reason reason)
 {
-    return waiter->asker->is_http && !fetch->sending.is_for_http &&
-           reason == REASON_origin_timeout &&
-           context_now_ms(&side->context) >= fetch->sending.deadline_ms;
+    return waiter->asker->is_http && fetch_is_over_for_coap(side, fetch, reason);
 }
 
 /* Whether @p outcome is one for @p waiter too, although the fetch was made for another. */

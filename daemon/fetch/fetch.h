@@ -289,6 +289,13 @@ void fetch_let_go(struct fetch *fetch, struct waiter *waiter);
 /** Whether all that wait for it can go on from @p block of an answer themselves. Cannot fail. */
 bool fetch_waiters_take(const struct fetch *fetch, const struct block *block);
 
+/**
+ * Whether a fetch ends for @p reason since the time of a CoAP client is over: an HTTP client that
+ * waits for it has another one (RFC 8075 section 8.5).
+ */
+bool fetch_is_over_for_coap(const struct fetch_side *side, const struct fetch *fetch,
+                            enum reason reason);
+
 /** It ends with @p reason when its time is over, unless something else comes: 5.04. */
 void fetch_set_deadline(struct fetch_side *side, struct fetch *fetch);
 

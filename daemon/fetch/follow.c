@@ -118,15 +118,6 @@ static void take_flight_answer(struct fetch_side *side, struct fetch *fetch,
     }
 }
 
-/* The one that leads had less time than an HTTP client has (RFC 8075 section 8.5): this one has
- * some left. */
-static bool has_flight_time_left(const struct fetch_side *side, const struct fetch *fetch,
-                                 enum reason reason)
-{
-    return fetch->sending.is_for_http && reason == REASON_origin_timeout &&
-           context_now_ms(&side->context) < fetch->sending.deadline_ms;
-}
-
 /* In the thread of the worker that waits. */
 static void on_flight_news(void *context)
 {
@@ -142,7 +133,7 @@ static void on_flight_news(void *context)
         if (seat->news->outcome == FLIGHT_ANSWERED) {
             take_flight_answer(side, fetch, seat->news);
         } else if (seat->news->outcome == FLIGHT_FAILED &&
-                   !has_flight_time_left(side, fetch, seat->news->reason)) {
+                   !(seat->news->is_over && fetch->sending.is_for_http)) {
             fetch_fail(side, fetch, seat->news->reason, NULL);
         } else if (seat->news->outcome == FLIGHT_UNFIT) {
             forward_start(side, fetch);
@@ -198,6 +189,7 @@ static struct flight_news *make_news(struct fetch_side *side, const struct fetch
     const struct address *source = cached_source(fetch);
     if (news != NULL) {
         news->reason = reason;
+        news->is_over = fetch_is_over_for_coap(side, fetch, reason);
         news->source = source != NULL ? *source : (struct address){0};
     }
     return news;

@@ -50,6 +50,7 @@ struct flight_news {
     struct flights *flights;
     enum flight_outcome outcome;
     enum reason reason;    /* FLIGHT_FAILED */
+    bool is_over;          /* likewise: the time of a CoAP client; HTTP's have another one */
     struct reply reply;    /* FLIGHT_ANSWERED; in bytes */
     struct address source; /* that it came from; no family: not known */
     uint8_t bytes[];

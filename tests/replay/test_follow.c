@@ -5,9 +5,11 @@
  */
 #include "replay/replay.h"
 #include "replay/words.h"
+#include "support/fake_conn.h"
 #include "support/fake_shared.h"
 
 #include "client/listen.h"
+#include "client/stream.h"
 #include "origin/flights.h"
 #include "origin/switchboard.h"
 
@@ -178,31 +180,36 @@ static void test_a_silent_origin_server_is_one_failure(void **state)
     stop();
 }
 
-/* Who asks for an HTTP client has more time, and uses it. */
-static void test_more_time_is_used(void **state)
+/* An HTTP client's time is longer than that of the CoAP client whose answer it waits for. */
+static void test_an_http_client_asks_for_the_rest_of_its_time(void **state)
 {
-    struct fake_datagram question, again;
-    struct fetch *waiting;
+    static const char request[] = "GET /hc/coap://h/x HTTP/1.1\r\nHost: 192.0.2.10\r\n\r\n";
+    struct conn_options options = {.transport = TRANSPORT_HTTP, .fd = -1, .connections_max = 8};
+    struct fake_datagram question;
+    uint8_t text[1024];
     (void)state;
-    start_with("proxy.request-timeout=10s");
+    start();
+    assert_true(address_parse(proxies[1], strlen(proxies[1]), 0, &options.bind));
+    assert_int_equal(listen_stream(&replay_worker(&replay, 2)->client, &options, NULL), 0);
+    struct fake_stream *http = fake_stream_connect(TRANSPORT_HTTP, "192.0.2.19:40001");
     ask_at(0, 1);
-    ask_at(1, 1);
-    waiting = &replay_worker(&replay, 2)->fetch.fetches.slots[0];
-    assert_int_equal(waiting->state, FETCH_following);
-    waiting->sending.is_for_http = true;
-    waiting->sending.deadline_ms += 20000;
-    fetch_set_deadline(&replay_worker(&replay, 2)->fetch, waiting);
     expect_question(&question);
-    fake_net_run(11000);
-    assert_int_equal(waiting->state, FETCH_sent);
-    do { /* the other one's, repeated */
-        assert_true(fake_peer_take(replay.origin, &again));
-    } while (memcmp(again.data, question.data, again.len) == 0);
-    answer(&again, "14:64 /6f");
-    fake_peer_expect(clients[1], "60 00 0001", NULL);
-    assert_true(fake_peer_take(clients[1], &again));
-    assert_int_equal(again.data[1], CODE(2, 5));
+    fake_peer_reply(replay.origin, &question, "60 00 MID"); /* its answer comes later */
+    fake_stream_send_bytes(http, (const uint8_t *)request, sizeof(request) - 1);
+    fake_net_run(0);
+    assert_int_equal(followed(), 1);
+    fake_peer_expect_nothing(replay.origin);
+    fake_net_run(96000);
+    expect_question(&question);
+    fake_peer_reply(replay.origin, &question, "60 00 MID");
+    fake_net_run(100000);
+    assert_int_equal(fake_stream_take(http, text, sizeof(text)), 0);
+    answer(&question, "/31");
+    size_t len = fake_stream_take(http, text, sizeof(text));
+    assert_true(len > 13);
+    assert_memory_equal(text, "HTTP/1.1 200 ", 13);
     stop();
+    fake_streams_free();
 }
 
 /* By way of the second worker; a GET after that does not wait for the old answer. */
@@ -318,7 +325,7 @@ int main(void)
         cmocka_unit_test(test_what_is_not_kept_is_given),
         cmocka_unit_test(test_a_dead_origin_server_is_one_failure),
         cmocka_unit_test(test_a_silent_origin_server_is_one_failure),
-        cmocka_unit_test(test_more_time_is_used),
+        cmocka_unit_test(test_an_http_client_asks_for_the_rest_of_its_time),
         cmocka_unit_test(test_a_change_ends_the_waiting),
         cmocka_unit_test(test_another_one_leads),
         cmocka_unit_test(test_one_that_follows_leaves),
