@@ -123,9 +123,11 @@ static void unref_watch(struct watch *watch)
     }
 }
 
-static void unref_watch_seat(struct watch_seat *seat)
+/* Gives up @p count references. */
+static void unref_watch_seat(struct watch_seat *seat, uint32_t count)
 {
-    if (--seat->place.references == 0) {
+    seat->place.references -= count;
+    if (seat->place.references == 0) {
         unref_watch_news(seat->place.watches, seat->news);
         free(seat);
     }
@@ -154,7 +156,7 @@ static void drop_watch_seat_task(void *context)
     struct watch_seat *seat = context;
     struct watches *watches = seat->place.watches;
     pthread_mutex_lock(&watches->lock);
-    unref_watch_seat(seat);
+    unref_watch_seat(seat, 1);
     pthread_mutex_unlock(&watches->lock);
 }
 
@@ -290,7 +292,7 @@ void watches_end(struct watches *watches, struct watch *watch, enum watch_outcom
         list_remove(&watch->seats, node);
         seat->watch = NULL;
         give_watch_news(seat, outcome, news);
-        unref_watch_seat(seat); /* the watch's */
+        unref_watch_seat(seat, 1); /* the watch's */
     }
     unref_watch_news(watches, news);
     hash_map_remove(&watch->node);
@@ -335,7 +337,7 @@ enum watch_outcome watches_take(struct watches *watches, struct watch_seat *seat
     seat->news = NULL;
     seat->outcome = WATCH_NOTHING;
     seat->place.is_posted = false;
-    unref_watch_seat(seat);
+    unref_watch_seat(seat, 1);
     pthread_mutex_unlock(&watches->lock);
     return outcome;
 }
@@ -362,6 +364,7 @@ void watches_ask(struct watches *watches, struct watch_seat *seat)
 
 void watches_leave(struct watches *watches, struct watch_seat *seat)
 {
+    uint32_t own = 1;
     pthread_mutex_lock(&watches->lock);
     if (seat->watch != NULL) {
         list_remove(&seat->watch->seats, &seat->node);
@@ -369,9 +372,9 @@ void watches_leave(struct watches *watches, struct watch_seat *seat)
             post_watch_place(&seat->watch->place);
         }
         seat->watch = NULL;
-        unref_watch_seat(seat); /* the watch's */
+        own++; /* the watch's */
     }
-    unref_watch_seat(seat);
+    unref_watch_seat(seat, own);
     pthread_mutex_unlock(&watches->lock);
 }
 
