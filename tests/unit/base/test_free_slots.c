@@ -6,7 +6,7 @@
 
 static struct free_slots make(void)
 {
-    struct free_slots slots;
+    struct free_slots slots = {0};
 
     assert_int_equal(free_slots_init(&slots, CAPACITY), 0);
     return slots;
