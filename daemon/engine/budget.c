@@ -9,7 +9,9 @@
 #include "client/http_front.h"
 #include "coap/transport.h"
 #include "engine/engine.h"
+#include "origin/flights.h"
 #include "origin/switchboard.h"
+#include "origin/watches.h"
 
 #define KIB UINT64_C(1024)
 
@@ -196,6 +198,15 @@ static uint64_t changing_bytes(const struct config *config)
            books_of_full(config);
 }
 
+/* What workers have to follow each other by. */
+static uint64_t following_bytes(const struct config *config, unsigned workers)
+{
+    const uint64_t fetches = workers * (uint64_t)config->limits_exchanges;
+    const bool is_off = workers < 2 || config->cache_shared[0] == '\0';
+
+    return is_off ? 0 : flights_bytes_max(fetches) + watches_bytes_max(fetches / 2);
+}
+
 uint64_t budget_bytes(const struct config *config, unsigned workers)
 {
     uint64_t each = WORKER_BYTES + budget_tables_bytes(config) + changing_bytes(config);
@@ -203,5 +214,5 @@ uint64_t budget_bytes(const struct config *config, unsigned workers)
     for (size_t i = 0; i < config->listener_count; i++) {
         each += listener_bytes(config, config->listeners[i].transport);
     }
-    return PROCESS_BYTES + workers * each;
+    return PROCESS_BYTES + following_bytes(config, workers) + workers * each;
 }

@@ -303,6 +303,14 @@ void flights_end(struct flights *flights, struct flight *flight, struct flight_n
     free(flight);
 }
 
+uint64_t flights_bytes_max(uint64_t seats)
+{
+    return FLIGHTS_MAX * (sizeof(struct hash_node *) + sizeof(struct flight) + FLIGHT_KEY_MAX +
+                          sizeof(struct flight_news)) +
+           seats * (sizeof(struct flight_seat) + sizeof(struct flight_news)) +
+           FLIGHT_NEWS_BYTES_MAX;
+}
+
 uint32_t flights_count(struct flights *flights)
 {
     pthread_mutex_lock(&flights->lock);

@@ -135,6 +135,9 @@ void flight_seat_unref(struct flight_seat *seat);
 struct flight_news *flight_news_new(struct flights *flights, enum flight_outcome outcome,
                                     const struct reply *reply);
 
+/** The most memory that the table takes while so many follow, in bytes. Cannot fail. */
+uint64_t flights_bytes_max(uint64_t seats);
+
 /** How many there are, for tests. */
 uint32_t flights_count(struct flights *flights);
 

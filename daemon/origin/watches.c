@@ -378,6 +378,13 @@ void watches_leave(struct watches *watches, struct watch_seat *seat)
     pthread_mutex_unlock(&watches->lock);
 }
 
+uint64_t watches_bytes_max(uint64_t seats)
+{
+    return WATCHES_MAX * (sizeof(struct hash_node *) + sizeof(struct watch) + WATCH_KEY_MAX +
+                          sizeof(struct watch_news)) +
+           seats * (sizeof(struct watch_seat) + sizeof(struct watch_news)) + WATCH_NEWS_BYTES_MAX;
+}
+
 uint32_t watches_count(struct watches *watches)
 {
     pthread_mutex_lock(&watches->lock);

@@ -149,6 +149,9 @@ void watches_ask(struct watches *watches, struct watch_seat *seat);
 /** It follows no more, and is given back: freed when its task has run. Cannot fail. */
 void watches_leave(struct watches *watches, struct watch_seat *seat);
 
+/** The most memory that the table takes while so many follow, in bytes. Cannot fail. */
+uint64_t watches_bytes_max(uint64_t seats);
+
 /** How many there are, for tests. Cannot fail. */
 uint32_t watches_count(struct watches *watches);
 

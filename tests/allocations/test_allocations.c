@@ -8,6 +8,8 @@
 #include "replay/replay.h"
 
 #include "engine/budget.h"
+#include "origin/flights.h"
+#include "origin/watches.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -446,6 +448,24 @@ static void test_tables_are_as_large_as_said(void **state)
     }
 }
 
+/* What they wait for together, where they share a cache: keys, and answers on their way. */
+static void test_workers_that_follow_are_in_it(void **state)
+{
+    static const char *const alone[] = {"proxy.size=small", "cache.max-bytes=2MiB", NULL};
+    static const char *const shared[] = {"proxy.size=small", "cache.max-bytes=2MiB",
+                                         "cache.shared=redis://192.0.2.6:6379", NULL};
+    (void)state;
+    replay_start(&replay, alone);
+    uint64_t least = budget_bytes(replay.config, 2), of_one = budget_bytes(replay.config, 1);
+    replay_stop(&replay);
+    replay_start(&replay, shared);
+    assert_int_equal(budget_bytes(replay.config, 1), of_one);
+    assert_true(budget_bytes(replay.config, 2) > least + FLIGHTS_MAX * FLIGHT_KEY_MAX +
+                                                     WATCHES_MAX * WATCH_KEY_MAX +
+                                                     FLIGHT_NEWS_BYTES_MAX + WATCH_NEWS_BYTES_MAX);
+    replay_stop(&replay);
+}
+
 /* Each limit is in it, and a listener for connections costs what its connections may hold. */
 static void test_limits_raise_the_most_memory(void **state)
 {
@@ -483,6 +503,7 @@ int main(void)
         TEST(test_open_traces_allocate_nothing),
         cmocka_unit_test_setup_teardown(test_the_cache_allocates_nothing, setup_cache, teardown),
         cmocka_unit_test(test_tables_are_as_large_as_said),
+        cmocka_unit_test(test_workers_that_follow_are_in_it),
         cmocka_unit_test(test_limits_raise_the_most_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
