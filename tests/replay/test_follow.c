@@ -300,6 +300,30 @@ static void test_a_loop_does_not_wait_for_itself(void **state)
     stop();
 }
 
+/* After a reload a request is not answered by a question from before it; those under way are. */
+static void test_a_reload_while_followed(void **state)
+{
+    static const char *const settings[] = {"cache.max-bytes=1MiB", "cache.coalesce=yes",
+                                           "cache.shared=redis://192.0.2.6:6379",
+                                           "cache.shared-entry-bytes=1KiB", NULL};
+    struct fake_datagram old, newer;
+    (void)state;
+    start();
+    ask_at(0, 1);
+    ask_at(1, 1);
+    expect_question(&old);
+    replay_reload(&replay, settings);
+    ask_at(2, 1);
+    expect_question(&newer);
+    answer(&old, "14:64 /6f");
+    expect_at(0, 1, "45", "14:64 /6f");
+    expect_at(1, 1, "45", "14:64 /6f");
+    fake_peer_expect_nothing(clients[2]);
+    answer(&newer, "14:64 /6e");
+    expect_at(2, 1, "45", "14:64 /6e");
+    stop();
+}
+
 /* What does not fit, and what comes in blocks, each asks for by itself. */
 static void test_a_long_answer_is_not_passed_on(void **state)
 {
@@ -330,6 +354,7 @@ int main(void)
         cmocka_unit_test(test_another_one_leads),
         cmocka_unit_test(test_one_that_follows_leaves),
         cmocka_unit_test(test_a_loop_does_not_wait_for_itself),
+        cmocka_unit_test(test_a_reload_while_followed),
         cmocka_unit_test(test_a_long_answer_is_not_passed_on),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -25,15 +25,14 @@ static struct fake_peer *clients[WORKERS];
 
 static const char *const proxies[WORKERS] = {PROXY, "192.0.2.10:5683", "192.0.2.11:5683"};
 
+#define SETTINGS                                                                                   \
+    "cache.max-bytes=1MiB", "cache.coalesce=yes", "cache.shared=redis://192.0.2.6:6379",           \
+        "cache.shared-entry-bytes=1KiB", "observe.max=100"
+
 static void start(void)
 {
     static const char *const addresses[WORKERS] = {NULL, "192.0.2.17:40001", "192.0.2.18:40001"};
-    static const char *const settings[] = {"cache.max-bytes=1MiB",
-                                           "cache.coalesce=yes",
-                                           "cache.shared=redis://192.0.2.6:6379",
-                                           "cache.shared-entry-bytes=1KiB",
-                                           "observe.max=100",
-                                           NULL};
+    static const char *const settings[] = {SETTINGS, NULL};
     fake_shared_reset();
     replay_start_workers(&replay, settings, WORKERS);
     clients[0] = replay.client;
@@ -377,6 +376,66 @@ static void test_another_one_leads(void **state)
     finish();
 }
 
+/* The worker that leads stops, or all do: clients are told, and nothing is left. */
+static void test_a_stop_while_followed(void **state)
+{
+    struct fake_datagram question;
+    (void)state;
+    begin(&question);
+    for (unsigned i = 0; i < WORKERS; i++) {
+        engine_drain(replay_worker(&replay, i + 1));
+        fake_net_run(0);
+    }
+    for (unsigned i = 0; i < WORKERS; i++) {
+        expect_at(i, CODE(5, 3), NULL, false);
+    }
+    while (fake_peer_take(replay.origin, &question)) {
+        answer(&question, "/7a");
+    }
+    finish();
+}
+
+/* Rules that refuse the client of the one that leads: those of the others notice nothing. */
+static void test_a_reload_while_followed(void **state)
+{
+    static const char *const settings[] = {SETTINGS, "access no.clients=192.0.2.7",
+                                           "access no.target=coap://h", "access no.action=deny",
+                                           NULL};
+    struct fake_datagram question;
+    (void)state;
+    begin(&question);
+    replay_reload(&replay, settings);
+    fake_net_run(0);
+    expect_at(0, CODE(4, 1), NULL, false);
+    expect_quiet();
+    notify(&question, "6:06 14:64 /62");
+    expect_at(1, CODE(2, 5), "b", true);
+    expect_at(2, CODE(2, 5), "b", true);
+    expect_quiet();
+    leave_all();
+    finish();
+}
+
+/* And of one that follows. */
+static void test_a_follower_has_its_own_rules(void **state)
+{
+    static const char *const settings[] = {SETTINGS, "access no.clients=192.0.2.17",
+                                           "access no.target=coap://h", "access no.action=deny",
+                                           NULL};
+    struct fake_datagram question;
+    (void)state;
+    begin(&question);
+    replay_reload(&replay, settings);
+    fake_net_run(0);
+    expect_at(1, CODE(4, 1), NULL, false);
+    notify(&question, "6:06 14:64 /62");
+    expect_at(0, CODE(2, 5), "b", true);
+    expect_at(2, CODE(2, 5), "b", true);
+    expect_quiet();
+    leave_all();
+    finish();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -391,6 +450,9 @@ int main(void)
         cmocka_unit_test(test_silence_is_one_registration),
         cmocka_unit_test(test_a_long_state_is_not_shared),
         cmocka_unit_test(test_another_one_leads),
+        cmocka_unit_test(test_a_stop_while_followed),
+        cmocka_unit_test(test_a_reload_while_followed),
+        cmocka_unit_test(test_a_follower_has_its_own_rules),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
