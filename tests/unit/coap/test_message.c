@@ -326,7 +326,7 @@ static void check_option(uint32_t delta, uint32_t len)
     uint8_t *data = malloc(4 + 5 + (size_t)len);
     struct message message;
     struct option_iter iter;
-    struct option option;
+    struct option option = {0};
     assert_non_null(data);
     memcpy(data, "\x40\x01\x00\x01", 4);
     size_t size = 4 + put_option(data + 4, delta, len);
@@ -376,7 +376,7 @@ static void check_reencodes(const uint8_t *data, size_t len, const struct messag
     uint8_t *buffer = malloc(len);
     struct message_writer writer;
     struct option_iter iter;
-    struct option option;
+    struct option option = {0};
     assert_non_null(buffer);
     message_writer_init(&writer, buffer, len, message->type, message->code, message->mid,
                         message->token);

@@ -194,7 +194,7 @@ static void check_sample(const uint8_t *data, size_t len, const struct sample *s
 {
     struct message message;
     struct option_iter iter;
-    struct option option;
+    struct option option = {0};
     assert_int_equal(message_decode(data, len, &message), MESSAGE_OK);
     assert_int_equal(message.type, sample->type);
     assert_int_equal(message.code, sample->code);
