@@ -5,6 +5,7 @@
 #include "client/side.h"
 #include "coap/option.h"
 #include "fetch/cached.h"
+#include "fetch/follow.h"
 #include "fetch/forward.h"
 #include "origin/switchboard.h"
 #include "origin/watches.h"
@@ -101,9 +102,7 @@ static bool is_end_for_all(const struct client_side *side, const struct observat
             CODE_CLASS(reply->code) == 2 && options_have(reply->options, OPTION_observe);
         return !is_state && !observation->fetch->sending.is_private && fits_others(side, reply);
     }
-    return reason == REASON_shutting_down ||
-           (reason_row(reason)->about == REASON_ABOUT_origin && reason_row(reason)->code != 0 &&
-            reason != REASON_origin_busy);
+    return reason == REASON_shutting_down || follow_is_failure_for_all(reason);
 }
 
 void observation_share_end(struct client_side *side, struct observation *observation,

@@ -14,3 +14,18 @@ struct reply reply_of(enum reason reason, const char *text)
         .max_age_s = row->max_age_s,
     };
 }
+
+/* @return behind the copy */
+static uint8_t *move_part(struct bytes *part, uint8_t *at)
+{
+    if (part->len > 0) {
+        memcpy(at, part->data, part->len);
+    }
+    part->data = at;
+    return at + part->len;
+}
+
+void reply_move_to(struct reply *reply, uint8_t *at)
+{
+    (void)move_part(&reply->payload, move_part(&reply->options, at));
+}

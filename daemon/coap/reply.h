@@ -48,6 +48,10 @@ static inline void reply_replace_options(struct reply *reply, struct bytes optio
     reply->absent = 0;
 }
 
+/** Options and payload of @p reply are copied to @p at, options.len + payload.len bytes, and are of
+ * there from now on. */
+void reply_move_to(struct reply *reply, uint8_t *at);
+
 /** The answer for @p reason: its code, Max-Age, and @p text (borrowed) or its own words. */
 struct reply reply_of(enum reason reason, const char *text);
 

@@ -110,8 +110,8 @@ static void take_flight_answer(struct fetch_side *side, struct fetch *fetch,
     }
     fetch->ticket.source = news->source;
     fetch->ticket.answer = CACHE_ANSWER_FOLLOWS;
-    if (reply
-            ->is_aged) { /* with another age than its options say: the one that leads has kept it */
+    if (reply->is_aged) {
+        /* With another age than its options say: the one that leads has kept it. */
         fetch_answer(side, fetch, REASON_answered, reply);
     } else {
         cached_give(side, fetch, reply);
@@ -146,8 +146,7 @@ static void on_flight_news(void *context)
 
 /* ---- leading ----------------------------------------------------------- */
 
-/* Told to those of other workers. One that speaks of the worker's own queues is not. */
-static bool is_failure_for_all(enum reason reason)
+bool follow_is_failure_for_all(enum reason reason)
 {
     return reason_row(reason)->about == REASON_ABOUT_origin && reason_row(reason)->code != 0 &&
            reason != REASON_origin_busy;
@@ -172,7 +171,7 @@ static struct flight_news *make_news(struct fetch_side *side, const struct fetch
 {
     enum flight_outcome outcome = FLIGHT_LEFT;
     const struct reply *answer = NULL;
-    if (reply == NULL && is_failure_for_all(reason)) {
+    if (reply == NULL && follow_is_failure_for_all(reason)) {
         outcome = FLIGHT_FAILED;
     } else if (reply != NULL && is_answer_for_all(fetch, reason, reply)) {
         size_t len = reply->options.len + reply->payload.len;
@@ -208,6 +207,14 @@ void follow_tell(struct fetch_side *side, struct fetch *fetch, enum reason reaso
                 on_flight_news);
 }
 
+static void leave_seat(const struct fetch_side *side, struct fetch *fetch)
+{
+    if (fetch->seat != NULL) {
+        flights_leave(flights_of(side), fetch->seat);
+        fetch->seat = NULL;
+    }
+}
+
 void follow_close(struct fetch_side *side, struct fetch *fetch, enum reason reason)
 {
     if (fetch->flight != NULL) {
@@ -220,10 +227,7 @@ void follow_close(struct fetch_side *side, struct fetch *fetch, enum reason reas
         }
         flights_end(flights_of(side), flight, news, on_flight_news);
     }
-    if (fetch->seat != NULL) {
-        flights_leave(flights_of(side), fetch->seat);
-        fetch->seat = NULL;
-    }
+    leave_seat(side, fetch);
 }
 
 void follow_abandon_all(struct fetch_side *side)
@@ -234,9 +238,6 @@ void follow_abandon_all(struct fetch_side *side)
             flights_end(flights_of(side), fetch->flight, NULL, NULL);
             fetch->flight = NULL;
         }
-        if (fetch->seat != NULL) {
-            flights_leave(flights_of(side), fetch->seat);
-            fetch->seat = NULL;
-        }
+        leave_seat(side, fetch);
     }
 }

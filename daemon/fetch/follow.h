@@ -34,6 +34,10 @@ void follow_or_start(struct fetch_side *side, struct fetch *fetch);
 void follow_tell(struct fetch_side *side, struct fetch *fetch, enum reason reason,
                  const struct reply *reply);
 
+/** Whether a failure for @p reason is told to other workers: it is about the origin server, and not
+ * of the worker's own queues. */
+bool follow_is_failure_for_all(enum reason reason);
+
 /** @p fetch ends for @p reason: what follows it goes on, and it follows none. Cannot fail. */
 void follow_close(struct fetch_side *side, struct fetch *fetch, enum reason reason);
 

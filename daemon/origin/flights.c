@@ -53,15 +53,6 @@ void flights_free(struct flights *flights)
 
 /* ---- news -------------------------------------------------------------- */
 
-static void copy_news_bytes(struct bytes *part, uint8_t **at)
-{
-    if (part->len > 0) {
-        memcpy(*at, part->data, part->len);
-    }
-    part->data = *at;
-    *at += part->len;
-}
-
 /* @return false where there is no room for so many more. */
 static bool take_news_bytes(struct flights *flights, size_t len)
 {
@@ -90,10 +81,8 @@ struct flight_news *flight_news_new(struct flights *flights, enum flight_outcome
     news->len = (uint32_t)len;
     news->outcome = outcome;
     if (reply != NULL) {
-        uint8_t *at = news->bytes;
         news->reply = *reply;
-        copy_news_bytes(&news->reply.options, &at);
-        copy_news_bytes(&news->reply.payload, &at);
+        reply_move_to(&news->reply, news->bytes);
     }
     return news;
 }

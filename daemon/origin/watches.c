@@ -69,15 +69,6 @@ void watches_free(struct watches *watches)
 
 /* ---- news; all under the lock ------------------------------------------ */
 
-static void copy_watch_bytes(struct bytes *part, uint8_t **at)
-{
-    if (part->len > 0) {
-        memcpy(*at, part->data, part->len);
-    }
-    part->data = *at;
-    *at += part->len;
-}
-
 static struct watch_news *make_watch_news(struct watches *watches, const struct watch_news *about)
 {
     size_t len = about->reply.options.len + about->reply.payload.len;
@@ -88,12 +79,10 @@ static struct watch_news *make_watch_news(struct watches *watches, const struct 
     if (news == NULL) {
         return NULL;
     }
-    uint8_t *at = news->bytes;
     *news = *about;
     news->references = 1;
     news->len = (uint32_t)len;
-    copy_watch_bytes(&news->reply.options, &at);
-    copy_watch_bytes(&news->reply.payload, &at);
+    reply_move_to(&news->reply, news->bytes);
     watches->news_bytes += len;
     return news;
 }
