@@ -307,17 +307,40 @@ bool control_is_reason(const char *name)
 
 /* ---- messages ---- */
 
+/* As many as the client reads; the others wait, as many as their worker lets (worker/capture.c). */
+static void send_lines(struct control_client *client)
+{
+    while (client->lines != NULL && !client->is_full) {
+        struct worker_lines *lines = client->lines;
+        client->lines = lines->next;
+        client->lost += worker_lines_lost(lines);
+        control_send(client, &lines->out);
+        tell_lost(client);
+        worker_lines_free(lines);
+    }
+}
+
 static void on_lines(struct worker_lines *lines)
 {
     struct control_client *client = find_client(lines->context, lines->id);
 
-    if (client != NULL && client->is_capturing && client->is_full) {
-        client->lost += lines->count;
-    } else if (client != NULL && client->is_capturing) {
-        tell_lost(client);
-        control_send(client, &lines->out);
+    if (client == NULL || !client->is_capturing) {
+        worker_lines_free(lines);
+        return;
     }
-    worker_lines_free(lines);
+    *(client->lines == NULL ? &client->lines : client->lines_end) = lines;
+    client->lines_end = &lines->next;
+    send_lines(client);
+}
+
+static void drop_lines(struct control_client *client)
+{
+    while (client->lines != NULL) {
+        struct worker_lines *lines = client->lines;
+        client->lines = lines->next;
+        client->lost += lines->count + worker_lines_lost(lines);
+        worker_lines_free(lines);
+    }
 }
 
 void control_capture(struct control_client *client, const struct control_capture *wanted)
@@ -358,6 +381,7 @@ static void stop_capturing(struct control_client *client)
         return;
     }
     client->is_capturing = false;
+    drop_lines(client);
     server->control.capturing_count--;
     for (unsigned i = 0; i < server->worker_count; i++) {
         worker_uncapture(server->workers[i], client->id);
@@ -411,6 +435,7 @@ void control_drained(struct control_client *client)
 
     client->is_full = false;
     client->ask = NULL;
+    send_lines(client);
     if (ask != NULL) {
         ask_on(client, ask);
     } else {

@@ -35,6 +35,7 @@ enum control_level {
 
 struct server;
 struct worker_ask;
+struct worker_lines;
 
 /* How an answer gets to its client. */
 struct control_way {
@@ -62,7 +63,8 @@ struct control_client {
     struct control_client *next, **link;
     bool is_full; /* what was sent waits: no more for now */
     bool is_tracing, is_capturing;
-    uint64_t lost;          /* blocks of the trace that there was no room for */
+    uint64_t lost; /* blocks of the trace, or messages, that there was no room for */
+    struct worker_lines *lines, **lines_end; /* of messages, waiting for the client to read */
     struct worker_ask *ask; /* the next piece of a list, waiting for the client to read */
 };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Messages for criproxyctl capture: those of a turn leave the worker together, as lines of JSON.
- * Only so many turns are under way at a time; what is more is counted and left out, so that a
- * reader costs no request anything.
+ * Only so many bytes wait for a reader; what is more is counted and left out, so that a reader
+ * costs no request anything.
  */
 #include "worker/internal.h"
 
@@ -18,9 +18,22 @@
 /* What a line has besides its data, in bytes at most. */
 #define LINE_BYTES 512u
 
+/* In this order: what is added later finds the flag down, and is told of by other lines. */
+uint64_t worker_lines_lost(struct worker_lines *lines)
+{
+    if (lines->count > 0) {
+        return 0;
+    }
+    atomic_store(&lines->backlog->is_told, false);
+    return atomic_exchange(&lines->backlog->lost, 0);
+}
+
 void worker_lines_free(struct worker_lines *lines)
 {
-    atomic_fetch_sub_explicit(&lines->worker->lines_under_way, 1, memory_order_relaxed);
+    if (lines->count == 0) {
+        atomic_store(&lines->backlog->is_told, false); /* also where the reader has gone */
+    }
+    atomic_fetch_sub(&lines->backlog->bytes, lines->bytes);
     free(lines);
 }
 
@@ -111,38 +124,80 @@ static void put_message(struct json_writer *out, const struct captured *message)
     (void)json_end(out);
 }
 
-/* Room for all that this reader is to have of the turn; NULL where there is none. */
-static struct worker_lines *make_lines(struct worker *worker, const struct worker_capture *capture,
+/* What the lines of a turn take in a reader's backlog. */
+struct lines_need {
+    uint32_t count;
+    size_t bytes;
+};
+
+static struct lines_need lines_need_of(const struct worker_capture *capture,
                                        const struct captured *first)
 {
-    unsigned under_way = atomic_load_explicit(&worker->lines_under_way, memory_order_relaxed);
-    size_t bytes = LINE_BYTES;
+    struct lines_need need = {.bytes = sizeof(struct worker_lines)};
 
     for (const struct captured *at = first; at != NULL; at = at->next) {
-        bytes += LINE_BYTES + 2 * (size_t)at->len;
+        if (is_captured(capture, at)) {
+            need.count++;
+            need.bytes += LINE_BYTES + 2 * (size_t)at->len;
+        }
     }
-    struct worker_lines *lines =
-        under_way >= WORKER_LINES_MAX ? NULL : malloc(sizeof(*lines) + bytes);
+    return need;
+}
+
+static struct worker_lines *make_lines(const struct worker_capture *capture,
+                                       struct worker_backlog *backlog, struct lines_need need)
+{
+    struct worker_lines *lines = malloc(need.bytes);
+
     if (lines == NULL) {
         return NULL;
     }
     *lines = (struct worker_lines){.on_lines = capture->on_lines,
                                    .context = capture->context,
                                    .id = capture->id,
-                                   .worker = worker};
-    json_writer_init(&lines->out, lines->buffer, bytes);
-    atomic_fetch_add_explicit(&worker->lines_under_way, 1, memory_order_relaxed);
+                                   .count = need.count,
+                                   .bytes = need.bytes,
+                                   .backlog = backlog};
+    json_writer_init(&lines->out, lines->buffer, need.bytes - sizeof(*lines));
+    atomic_fetch_add(&backlog->bytes, need.bytes);
     return lines;
 }
 
-static uint32_t count_captured(const struct worker_capture *capture, const struct captured *first)
+/* Takes NULL. @return whether the main thread will have them; else they are freed */
+static bool post_lines(const struct worker_capture *capture, struct worker_lines *lines)
 {
-    uint32_t count = 0;
+    bool is_posted = lines != NULL && loop_post(capture->answer_to, lines_task, lines) == 0;
 
-    for (const struct captured *at = first; at != NULL; at = at->next) {
-        count += is_captured(capture, at) ? 1 : 0;
+    if (lines != NULL && !is_posted) {
+        worker_lines_free(lines);
     }
-    return count;
+    return is_posted;
+}
+
+/* At once, as nothing may follow; without memory when something does. */
+static void backlog_tell(const struct worker_capture *capture, struct worker_backlog *backlog)
+{
+    const struct lines_need need = {.bytes = sizeof(struct worker_lines)};
+
+    if (atomic_load(&backlog->lost) > 0 && !atomic_exchange(&backlog->is_told, true) &&
+        !post_lines(capture, make_lines(capture, backlog, need))) {
+        atomic_store(&backlog->is_told, false);
+    }
+}
+
+static struct worker_lines *write_lines(const struct worker_capture *capture,
+                                        struct worker_backlog *backlog,
+                                        const struct captured *first, struct lines_need need)
+{
+    bool has_room = atomic_load(&backlog->bytes) < WORKER_LINES_BYTES;
+    struct worker_lines *lines = has_room ? make_lines(capture, backlog, need) : NULL;
+
+    for (const struct captured *at = first; lines != NULL && at != NULL; at = at->next) {
+        if (is_captured(capture, at)) {
+            put_message(&lines->out, at);
+        }
+    }
+    return lines;
 }
 
 static void on_capture(void *context, uint64_t id, const struct captured *first, uint64_t lost)
@@ -157,31 +212,13 @@ static void on_capture(void *context, uint64_t id, const struct captured *first,
         return;
     }
     const struct worker_capture *capture = &worker->captures[i];
-    uint32_t count = count_captured(capture, first);
-    worker->lines_lost[i] += lost;
-    if (count == 0 && worker->lines_lost[i] == 0) {
-        return;
+    struct worker_backlog *backlog = &worker->backlogs[i];
+    struct lines_need need = lines_need_of(capture, first);
+    if (need.count > 0 && !post_lines(capture, write_lines(capture, backlog, first, need))) {
+        lost += need.count;
     }
-    struct worker_lines *lines = make_lines(worker, capture, first);
-    if (lines == NULL) {
-        worker->lines_lost[i] += count;
-        return;
-    }
-    if (worker->lines_lost[i] > 0) {
-        json_begin(&lines->out);
-        json_uint(&lines->out, "lost", worker->lines_lost[i]);
-        (void)json_end(&lines->out);
-    }
-    for (const struct captured *at = first; at != NULL; at = at->next) {
-        if (is_captured(capture, at)) {
-            put_message(&lines->out, at);
-        }
-    }
-    worker->lines_lost[i] = 0;
-    lines->count = count;
-    if (loop_post(capture->answer_to, lines_task, lines) != 0) {
-        worker_lines_free(lines);
-    }
+    atomic_fetch_add(&backlog->lost, lost);
+    backlog_tell(capture, backlog);
 }
 
 struct capture_task {
@@ -205,7 +242,7 @@ static void capture_task(void *context)
     for (unsigned i = 0; i < CAPTURE_TAPS_MAX; i++) {
         if (task.worker->captures[i].id == 0) {
             task.worker->captures[i] = task.capture;
-            task.worker->lines_lost[i] = 0;
+            atomic_store(&task.worker->backlogs[i].lost, 0);
             break;
         }
     }

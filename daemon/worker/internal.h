@@ -11,6 +11,13 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+/* What a reader of messages has not been given yet; of both threads. */
+struct worker_backlog {
+    atomic_size_t bytes;
+    atomic_uint_fast64_t lost;
+    atomic_bool is_told; /* lines that tell of what was lost are on their way */
+};
+
 struct worker {
     unsigned index;
     int event_fd;
@@ -35,13 +42,12 @@ struct worker {
     pthread_cond_t fence_passed;            /* waits by CLOCK_MONOTONIC */
     struct worker_tap taps[TRACE_TAPS_MAX]; /* the worker's thread's, as all about tracing but: */
     atomic_uint blocks_under_way;
-    struct worker_capture captures[CAPTURE_TAPS_MAX]; /* the worker's thread's, as the next */
-    uint64_t lines_lost[CAPTURE_TAPS_MAX];
-    atomic_uint lines_under_way;
-    atomic_uint state;                         /* as worker_state() */
-    _Atomic(const struct config *) wanted;     /* by the main thread */
-    _Atomic(const struct config *) in_use;     /* by the engine */
-    _Atomic(struct credentials *) credentials; /* that belong to `wanted` */
+    struct worker_capture captures[CAPTURE_TAPS_MAX]; /* the worker's thread's */
+    struct worker_backlog backlogs[CAPTURE_TAPS_MAX]; /* of these */
+    atomic_uint state;                                /* as worker_state() */
+    _Atomic(const struct config *) wanted;            /* by the main thread */
+    _Atomic(const struct config *) in_use;            /* by the engine */
+    _Atomic(struct credentials *) credentials;        /* that belong to `wanted` */
 };
 
 #endif

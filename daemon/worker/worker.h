@@ -141,13 +141,20 @@ int worker_tap(struct worker *worker, const struct worker_tap *tap);
  */
 void worker_untap(struct worker *worker, uint64_t id);
 
-/* Messages for criproxyctl capture on their way to the main thread, as lines of JSON. */
+struct worker_backlog;
+
+/*
+ * Messages for criproxyctl capture, as lines of JSON: those of a turn on their way to the main
+ * thread, which owns them then. Without a line: some were left out, see worker_lines_lost().
+ */
 struct worker_lines {
     void (*on_lines)(struct worker_lines *lines);
     void *context;
-    uint64_t id;    /* the reader's */
-    uint32_t count; /* of lines, without one about those that were left out */
-    struct worker *worker;
+    struct worker_lines *next; /* the owner's */
+    uint64_t id;               /* the reader's */
+    uint32_t count;            /* of lines */
+    size_t bytes;              /* of the backlog that they are in */
+    struct worker_backlog *backlog;
     struct json_writer out;
     char buffer[];
 };
@@ -164,8 +171,12 @@ struct worker_capture {
     void *context;
 };
 
-/* Turns of a worker whose messages may be on their way; of others, messages are left out. */
-#define WORKER_LINES_MAX 64u
+/*
+ * Bytes that wait for one reader in the main thread and on the way to it, of each worker, exceeded
+ * by less than a turn's: messages are left out then. That thread may be late by seconds, where a
+ * machine is busy or it reads a configuration, and no reader is slow.
+ */
+#define WORKER_LINES_BYTES (4u << 20)
 
 /** From soon on. @return 0 or -errno */
 int worker_capture(struct worker *worker, const struct worker_capture *capture);
@@ -173,7 +184,10 @@ int worker_capture(struct worker *worker, const struct worker_capture *capture);
 /** Ends it, soon, as worker_untap(). */
 void worker_uncapture(struct worker *worker, uint64_t id);
 
-/** The lines have been dealt with: frees them. */
+/** How many were left out before these lines and are not told of yet; the caller will. */
+uint64_t worker_lines_lost(struct worker_lines *lines);
+
+/** The lines have been dealt with: frees them, before the worker is freed. */
 void worker_lines_free(struct worker_lines *lines);
 
 /** The block has been dealt with: frees it. */

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """criproxyctl capture: what tshark makes of the file, its filters, its limits and its end."""
 
+import contextlib
+import json
 import os
 import re
 import shutil
 import signal
+import socket
 import struct
 import subprocess
 import urllib.request
@@ -45,6 +48,12 @@ def start(start_proxy, path, tmp_path):
 
 def command(path, *arguments):
     return [program("criproxyctl"), "-s", path, "capture", *arguments]
+
+
+def wait_for_workers(path):
+    """Each does in turn what it is asked: what was begun before has begun in all of them."""
+    subprocess.run([program("criproxyctl"), "-s", path, "exchanges"], check=True,
+                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, timeout=PATIENCE_S)
 
 
 class Capture:
@@ -200,6 +209,71 @@ def test_messages_to_a_parent_over_tcp(start, start_proxy, path, tmp_path):
         assert requests[0][0].split(", ")[1] == answers[0][0].split(", ")[1]
         request, answer = Message.decode(requests[0][1]), Message.decode(answers[0][1])
         assert (request.token, answer.payload) == (answer.token, b"origin")
+
+
+@contextlib.contextmanager
+def busy(proxy, file):
+    """The main thread reads its configuration, which does not come: it does nothing else."""
+    file.unlink()
+    os.mkfifo(file)
+    proxy.mark()
+    proxy.process.send_signal(signal.SIGHUP)
+
+    def is_read():
+        with contextlib.suppress(OSError):  # until there is a reader
+            return os.open(file, os.O_WRONLY | os.O_NONBLOCK)
+
+    held = wait_until(is_read)
+    yield
+    os.close(held)
+    proxy.wait_for_line(r"^reloaded\b")
+    file.unlink()
+    file.touch()
+
+
+class Messages:
+    """What criproxyctl capture reads, counted."""
+
+    def __init__(self, path):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(PATIENCE_S)
+        self.sock.connect(path)
+        self.lines = self.sock.makefile("rb")
+        self.sock.sendall(b'{"command":"messages"}\n')
+        assert json.loads(self.lines.readline()) == {"lost": 0}
+        wait_for_workers(path)
+        self.written = self.lost = 0
+
+    def read(self, count):
+        """Until it has been told of so many."""
+        while self.written + self.lost < count:
+            line = json.loads(self.lines.readline())
+            self.written += "lost" not in line
+            self.lost += line.get("lost", 0)
+        assert self.written + self.lost == count
+
+    def close(self):
+        self.lines.close()
+        self.sock.close()
+
+
+def test_a_main_thread_that_is_late(start, path, tmp_path):
+    """Control, capture: what waits for the main thread is kept, up to 4 MiB; what is more is told
+    of, though nothing follows."""
+    file = tmp_path / "conf"
+    file.touch()
+    proxy = start("-c", str(file))
+    with contextlib.closing(Messages(path)) as messages, proxy.client() as client:
+        with busy(proxy, file):
+            for _ in range(500):
+                client.ask([])
+        messages.read(1000)
+        assert messages.lost == 0
+        with busy(proxy, file):
+            for _ in range(2500):
+                client.ask([], payload=b"x" * 900)
+        messages.read(6000)
+        assert 2000 < messages.written < 5500
 
 
 def test_filters(start, path, tmp_path):
