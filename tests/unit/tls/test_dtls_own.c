@@ -3,9 +3,7 @@
  * Sessions on records of our own: each rule of net/dtls_record.h and net/dtls_own.c, against
  * OpenSSL's client, and against a client that has its keys and does what no client would.
  */
-#include "tls_fixture.h"
-
-#include "net/dtls_internal.h"
+#include "sealing.h"
 
 #include <openssl/rand.h>
 #include <stdio.h>
@@ -15,171 +13,8 @@
 
 #define NO_RENEGOTIATION 100
 #define CLIENT_HELLO 1
-#define FINISHED 20
-
-static const struct dtls_options plenty = {
-    .sessions_max = 100, .handshakes_max = 10, .handshake_ms = 30000, .idle_ms = 3600000};
-
-/* ---- what leaves ---- */
-
-#define SEEN_MAX 4096
-
-/* Each record of the server in epoch 1: its number, and what stands in the nonce's place. */
-static struct seen {
-    uint64_t number, nonce;
-    uint8_t type;
-} seen[SEEN_MAX];
-static size_t seen_count;
-
-static uint64_t number_at(const uint8_t *at, size_t len)
-{
-    uint64_t value = 0;
-
-    for (size_t i = 0; i < len; i++) {
-        value = value << 8 | at[i];
-    }
-    return value;
-}
-
-static bool look(struct client *client, const uint8_t *data, size_t len)
-{
-    struct record_view view;
-    (void)client;
-
-    for (; record_parse(data, len, 0, &view); data += view.whole_len, len -= view.whole_len) {
-        if (view.epoch != 0) {
-            assert_true(seen_count < SEEN_MAX);
-            assert_true(view.payload_len >= 8);
-            seen[seen_count++] = (struct seen){view.number, number_at(view.payload, 8), view.type};
-        }
-    }
-    assert_int_equal(len, 0);
-    return true;
-}
-
-static void look_at(struct client *client)
-{
-    client->on_got = look;
-    seen_count = 0;
-}
-
-/* No number twice. For GCM and CCM no explicit nonce twice; for CCM it is the number. */
-static void assert_no_nonce_twice(const char *suite)
-{
-    bool has_explicit = strstr(suite, "CHACHA") == NULL;
-
-    for (size_t i = 0; i < seen_count; i++) {
-        for (size_t j = i + 1; j < seen_count; j++) {
-            assert_true(seen[i].number != seen[j].number);
-            assert_true(!has_explicit || seen[i].nonce != seen[j].nonce);
-        }
-        if (strstr(suite, "CCM") != NULL) {
-            assert_true(seen[i].nonce == (UINT64_C(1) << 48 | seen[i].number));
-        }
-        if (strstr(suite, "GCM") != NULL && i > 0) { /* a counter from where OpenSSL began */
-            assert_true(seen[i].nonce - seen[0].nonce == seen[i].number - seen[0].number);
-        }
-    }
-}
-
-/* ---- a client that seals what it likes ---- */
-
-static struct record_crypto *crypto;
-
-/* The other end of the session's records. */
-static struct records turned(const struct dtls_session *session)
-{
-    struct records records = session->records;
-
-    records.ours = session->records.theirs;
-    records.theirs = session->records.ours;
-    records.next = session->records.newest + 1;
-    return records;
-}
-
-static void send_record(struct client *client, struct records *records, uint8_t type,
-                        const uint8_t *data, size_t len)
-{
-    uint8_t record[2048];
-
-    if (crypto == NULL) {
-        crypto = record_crypto_new();
-        assert_non_null(crypto);
-    }
-    records->nonce_base = UINT64_C(1) << 63; /* far from OpenSSL's, with GCM */
-    size_t sealed = records_seal(crypto, records, type, data, len, record);
-    assert_true(sealed > 0);
-    fake_peer_send_bytes(client->peer, &server_address, record, sealed);
-    fake_net_run(0);
-}
-
-static void send_finished(struct client *client, struct records *records)
-{
-    uint8_t finished[24] = {FINISHED, 0, 0, 12, 0, 3, 0, 0, 0, 0, 0, 12};
-
-    send_record(client, records, CONTENT_HANDSHAKE, finished, sizeof finished);
-}
-
-static void send_alert(struct client *client, struct records *records, uint8_t level, uint8_t what)
-{
-    send_record(client, records, CONTENT_ALERT, (const uint8_t[]){level, what}, 2);
-}
-
-/* @return how many records in epoch 1 have come, of @p type */
-static size_t take_all(struct client *client, uint8_t type)
-{
-    struct fake_datagram datagram;
-    size_t before = seen_count, count = 0;
-
-    while (fake_peer_take(client->peer, &datagram)) {
-        (void)look(client, datagram.data, datagram.len);
-    }
-    for (size_t i = before; i < seen_count; i++) {
-        count += seen[i].type == type;
-    }
-    return count;
-}
-
-static void open_session(struct client *client, const char *suites)
-{
-    client_open(client, &(struct client_wish){.address = "127.0.0.1:40001", .suites = suites});
-    look_at(client);
-}
-
-/* The session takes the next record, and answers it. */
-static void assert_served(struct client *client, struct records *records)
-{
-    unsigned before = server.datagrams;
-
-    (void)take_all(client, CONTENT_APPLICATION_DATA);
-    send_record(client, records, CONTENT_APPLICATION_DATA, (const uint8_t *)"still", 5);
-    assert_int_equal(server.datagrams, before + 1);
-    assert_string_equal(server.last, "still");
-    assert_int_equal(take_all(client, CONTENT_APPLICATION_DATA), 1);
-}
-
-static void assert_alive(struct client *client)
-{
-    char answer[16];
-
-    assert_int_equal(client_ask(client, "still", answer, sizeof answer), 5);
-    assert_string_equal(answer, "still");
-}
 
 /* ---- suites ---- */
-
-static struct credentials *credentials_both(const char *certificate)
-{
-    char pem[32], key[32];
-
-    (void)snprintf(pem, sizeof pem, "%s.pem", certificate);
-    (void)snprintf(key, sizeof key, "%s.key", certificate);
-    const struct credentials_options options = {
-        .certificate_file = file_path(pem),
-        .key_file = file_path(key),
-        .psk_file = file_write("psk", "alice:000102030405060708090a0b0c0d0e0f\n")};
-    return credentials_must_load(&options);
-}
 
 static void talk_with_suite(const char *suite)
 {
@@ -249,246 +84,6 @@ static void test_the_extended_master_secret_is_used(void **state)
     server_stop();
 }
 
-/* ---- the last flight ---- */
-
-static bool lose_the_first_finished(struct client *client, const uint8_t *data, size_t len)
-{
-    size_t before = seen_count;
-
-    (void)look(client, data, len);
-    return seen_count == before || seen_count > 2;
-}
-
-static void test_a_lost_last_flight_is_sealed_again(void **state)
-{
-    static const char *const names[] = {"PSK-AES128-CCM8", "PSK-AES128-GCM-SHA256",
-                                        "PSK-CHACHA20-POLY1305", "ECDHE-ECDSA-AES256-GCM-SHA384"};
-    (void)state;
-
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        struct client client;
-        server_start_with(credentials_both("server"), &plenty);
-        open_session(&client, names[i]);
-        client.on_got = lose_the_first_finished; /* and the one after it */
-        assert_true(client_shake(&client));
-        assert_int_equal(seen_count, 3);
-        assert_int_equal(seen[2].type, CONTENT_HANDSHAKE);
-        assert_int_equal(dtls_counters(server.listener)->handshakes, 1);
-        assert_non_null(server.listener->established.first->flight);
-        assert_alive(&client);
-        assert_null(server.listener->established.first->flight);
-        assert_no_nonce_twice(names[i]);
-        client_close(&client);
-        server_stop();
-    }
-}
-
-static void test_a_flight_is_repeated_once_a_time_out(void **state)
-{
-    struct client client;
-    (void)state;
-
-    server_start(credentials_psk());
-    open_session(&client, NULL);
-    assert_true(client_shake(&client)); /* and no data yet */
-    struct records records = turned(server.listener->established.first);
-    for (unsigned i = 0; i < 10; i++) {
-        send_finished(&client, &records);
-    }
-    assert_int_equal(take_all(&client, CONTENT_HANDSHAKE), 0); /* too early */
-    fake_net_run(1000);
-    for (unsigned i = 0; i < 10; i++) {
-        send_finished(&client, &records);
-    }
-    assert_int_equal(take_all(&client, CONTENT_HANDSHAKE), 1);
-    fake_net_run(1000);
-    send_finished(&client, &records);
-    assert_int_equal(take_all(&client, CONTENT_HANDSHAKE), 1);
-    assert_no_nonce_twice("CCM");
-    client_close(&client);
-    server_stop();
-}
-
-static void test_a_flight_is_repeated_until_data_comes(void **state)
-{
-    struct client client;
-    (void)state;
-
-    server_start(credentials_psk());
-    open_session(&client, NULL);
-    client_must_talk(&client, "hello");
-    fake_net_run(1000);
-    struct records records = turned(server.session);
-    send_finished(&client, &records);
-    assert_int_equal(take_all(&client, CONTENT_HANDSHAKE), 0);
-    client_close(&client);
-    server_stop();
-}
-
-static void test_a_flight_is_kept_for_240_seconds(void **state)
-{
-    struct client client;
-    (void)state;
-
-    server_start(credentials_psk());
-    open_session(&client, NULL);
-    assert_true(client_shake(&client));
-    const struct dtls_session *session = server.listener->established.first;
-    struct records records = turned(session);
-    fake_net_run(239900);
-    send_finished(&client, &records);
-    assert_int_equal(take_all(&client, CONTENT_HANDSHAKE), 1);
-    fake_net_run(200);
-    assert_null(session->flight);
-    send_finished(&client, &records);
-    assert_int_equal(take_all(&client, CONTENT_HANDSHAKE), 0);
-    assert_served(&client, &records);
-    client_close(&client);
-    server_stop();
-}
-
-/* 240 s from when it was first sent, however often it goes again, and in whichever process. */
-static void test_a_repeated_flight_gets_no_more_time(void **state)
-{
-    struct client client;
-    (void)state;
-
-    server_start(credentials_psk());
-    open_session(&client, NULL);
-    assert_true(client_shake(&client)); /* and no data */
-    struct records records = turned(server.listener->established.first);
-    const struct dtls_options options = server.options;
-    for (unsigned round = 0; round < 3; round++) {
-        struct pack pack = {0};
-        fake_net_run(60000);
-        send_finished(&client, &records);
-        assert_int_equal(take_all(&client, CONTENT_HANDSHAKE), 1);
-        dtls_hand_over(server.listener, NULL, &pack);
-        server_replace(credentials_psk(), &options);
-        struct unpack in = {.at = pack.data, .left = pack.len};
-        assert_true(dtls_take_over(server.listener, &in, &(struct dtls_taking){.shift_ms = 0}));
-        pack_clear(&pack);
-    }
-    fake_net_run(59900);
-    assert_non_null(server.listener->established.first->flight);
-    fake_net_run(200);
-    send_finished(&client, &records);
-    assert_int_equal(take_all(&client, CONTENT_HANDSHAKE), 0);
-    assert_served(&client, &records);
-    assert_no_nonce_twice("CCM");
-    client_close(&client);
-    server_stop();
-}
-
-/* A Finished that any host could have sent, or a ChangeCipherSpec, brings no flight. */
-static void test_a_flight_is_repeated_for_its_client_only(void **state)
-{
-    struct client client;
-    uint8_t finished[2048];
-    (void)state;
-
-    server_start(credentials_psk());
-    open_session(&client, NULL);
-    assert_true(client_shake(&client));
-    size_t len = client.sent_len; /* the client's last flight */
-    memcpy(finished, client.sent, len);
-    fake_net_run(2000);
-    fake_peer_send_bytes(client.peer, &server_address, finished, len); /* a replay */
-    fake_net_run(0);
-    finished[len - 40] ^= 1;
-    for (size_t at = 0; at < len; at++) {
-        finished[at] ^= 1;
-        fake_peer_send_bytes(client.peer, &server_address, finished, len);
-        fake_net_run(0);
-        finished[at] ^= 1;
-    }
-    assert_int_equal(take_all(&client, CONTENT_HANDSHAKE), 0);
-    assert_alive(&client);
-    client_close(&client);
-    server_stop();
-}
-
-/* ---- resumed: the client sends last ---- */
-
-static void test_a_resumed_handshake_whose_flight_is_lost(void **state)
-{
-    static const char *const names[] = {"PSK-AES128-CCM8", "PSK-AES128-GCM-SHA256"};
-    (void)state;
-
-    for (size_t i = 0; i < 2; i++) {
-        struct client client;
-        server_start(credentials_psk());
-        open_session(&client, names[i]);
-        client_must_talk(&client, "hello");
-        client_restart(&client);
-        seen_count = 0;
-        client.on_got = lose_the_first_finished;
-        client_must_talk(&client, "again");
-        assert_int_equal(SSL_session_reused(client.ssl), 1);
-        assert_true(seen_count >= 3);
-        assert_no_nonce_twice(names[i]);
-        assert_null(server.session->flight); /* ours was not the last */
-        assert_null(server.session->shake);
-        client_close(&client);
-        server_stop();
-    }
-}
-
-static uint8_t held[2048];
-static size_t held_len;
-
-/* The last flight of a resumed handshake stays on the way. */
-static void hold_finished(struct client *client)
-{
-    if (client->sent[0] == CONTENT_CHANGE_CIPHER_SPEC) {
-        memcpy(held, client->sent, client->sent_len);
-        held_len = client->sent_len;
-        client->is_held = true;
-    }
-}
-
-/* In a resumed handshake data follows the Finished at once, and the network may turn them round. */
-static void test_data_that_overtakes_the_finished_is_kept(void **state)
-{
-    struct client client;
-    uint8_t data[2048], flight[2048];
-    (void)state;
-
-    server_start(credentials_psk());
-    open_session(&client, NULL);
-    client_must_talk(&client, "hello");
-    client_restart(&client);
-    for (unsigned i = 0; i < 2; i++) { /* hello, hello with cookie */
-        client_step(&client);
-        fake_net_run(0);
-    }
-    client.on_sent = hold_finished;
-    held_len = 0;
-    client_step(&client);
-    client.on_sent = NULL;
-    assert_true(held_len > 0);
-    memcpy(flight, held, held_len);
-    fake_net_run(0);
-    assert_int_equal(dtls_counters(server.listener)->handshakes, 1);
-    server.is_mute = true;
-    assert_int_equal(SSL_write(client.ssl, "early", 5), 5);
-    memcpy(data, client.sent, client.sent_len);
-    fake_net_run(0);
-    assert_string_not_equal(server.last, "early");
-    fake_peer_send_bytes(client.peer, &server_address, flight, held_len);
-    fake_net_run(0);
-    assert_int_equal(dtls_counters(server.listener)->handshakes, 2);
-    assert_string_equal(server.last, "early");
-    unsigned before = server.datagrams;
-    fake_peer_send_bytes(client.peer, &server_address, data, client.sent_len);
-    fake_net_run(0);
-    assert_int_equal(server.datagrams, before); /* the window knows it */
-    server.is_mute = false;
-    assert_alive(&client);
-    client_close(&client);
-    server_stop();
-}
-
 /* ---- alerts, and other content ---- */
 
 static void test_a_hello_in_the_session_is_refused(void **state)
@@ -509,7 +104,8 @@ static void test_a_hello_in_the_session_is_refused(void **state)
     size_t len = 0;
     assert_true(fake_peer_take(client.peer, &datagram));
     assert_true(record_parse(datagram.data, datagram.len, 0, &view));
-    assert_int_equal(records_open(crypto, &records, &view, alert, &len, &type), RECORD_OPENED);
+    assert_int_equal(records_open(sealing_crypto(), &records, &view, alert, &len, &type),
+                     RECORD_OPENED);
     assert_int_equal(type, CONTENT_ALERT);
     assert_int_equal(alert[0], SSL3_AL_WARNING);
     assert_int_equal(alert[1], NO_RENEGOTIATION);
@@ -630,9 +226,8 @@ static void test_only_records_of_our_version_and_epoch_are_opened(void **state)
     open_session(&client, NULL);
     client_must_talk(&client, "hello");
     struct records records = turned(server.session);
-    crypto = crypto == NULL ? record_crypto_new() : crypto;
-    size_t len =
-        records_seal(crypto, &records, CONTENT_APPLICATION_DATA, (const uint8_t *)"it", 2, record);
+    size_t len = records_seal(sealing_crypto(), &records, CONTENT_APPLICATION_DATA,
+                              (const uint8_t *)"it", 2, record);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         memcpy(both + 13, record, len);
         both[13 + rows[i].at] = rows[i].value;
@@ -821,20 +416,11 @@ static void test_a_session_is_a_small_slot(void **state)
     (void)state;
     assert_true(sizeof(struct dtls_session) <= 400);
 }
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_suite_is_ours),
         cmocka_unit_test(test_the_extended_master_secret_is_used),
-        cmocka_unit_test(test_a_lost_last_flight_is_sealed_again),
-        cmocka_unit_test(test_a_flight_is_repeated_once_a_time_out),
-        cmocka_unit_test(test_a_flight_is_repeated_until_data_comes),
-        cmocka_unit_test(test_a_flight_is_kept_for_240_seconds),
-        cmocka_unit_test(test_a_repeated_flight_gets_no_more_time),
-        cmocka_unit_test(test_a_flight_is_repeated_for_its_client_only),
-        cmocka_unit_test(test_a_resumed_handshake_whose_flight_is_lost),
-        cmocka_unit_test(test_data_that_overtakes_the_finished_is_kept),
         cmocka_unit_test(test_a_hello_in_the_session_is_refused),
         cmocka_unit_test(test_alerts),
         cmocka_unit_test(test_records_in_the_clear_do_nothing),
@@ -848,6 +434,6 @@ int main(void)
         cmocka_unit_test(test_a_session_is_a_small_slot),
     };
     int failed = cmocka_run_group_tests(tests, files_set_up_certificates, files_tear_down);
-    record_crypto_free(crypto);
+    sealing_free();
     return failed;
 }
