@@ -126,6 +126,13 @@ static void start_more(struct replay *replay, const struct engine_options *first
     }
 }
 
+void replay_listen(const struct replay *replay, unsigned number, const char *address)
+{
+    struct udp_options listen = {.fd = -1};
+    assert_true(address_parse(address, strlen(address), 0, &listen.bind));
+    assert_int_equal(listen_udp(&replay_worker(replay, number)->client, &listen, NULL), 0);
+}
+
 void replay_start(struct replay *replay, const char *const *settings)
 {
     replay_start_workers(replay, settings, 1);
@@ -154,9 +161,7 @@ void replay_start_workers(struct replay *replay, const char *const *settings, un
     };
     assert_int_equal(engine_new(&options, &replay->engine), 0);
     start_more(replay, &options);
-    struct udp_options listen = {.fd = -1};
-    assert_true(address_parse(PROXY, strlen(PROXY), 0, &listen.bind));
-    assert_int_equal(listen_udp(&replay->engine->client, &listen, NULL), 0);
+    replay_listen(replay, 1, PROXY);
     fake_net_name("h", 0, RESOLVE_OK, "192.0.2.5");
     replay->client = fake_peer_new("192.0.2.7:40001");
     replay->origin = fake_peer_new("192.0.2.5:5683");

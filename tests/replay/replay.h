@@ -63,6 +63,9 @@ void replay_start_workers(struct replay *replay, const char *const *settings, un
 /** The engine of the worker @p number, from 1. */
 struct engine *replay_worker(const struct replay *replay, unsigned number);
 
+/** That worker serves UDP at @p address as well: a client chooses its worker by the address. */
+void replay_listen(const struct replay *replay, unsigned number, const char *address);
+
 /** As by a reload: @p config, which the replay then owns, instead of what it has. */
 void replay_take_config(struct replay *replay, struct config *config);
 

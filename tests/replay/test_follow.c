@@ -38,9 +38,7 @@ static void start_with(const char *more)
     replay_start_workers(&replay, settings, WORKERS);
     clients[0] = replay.client;
     for (unsigned i = 1; i < WORKERS; i++) {
-        struct udp_options listen = {.fd = -1};
-        assert_true(address_parse(proxies[i], strlen(proxies[i]), 0, &listen.bind));
-        assert_int_equal(listen_udp(&replay_worker(&replay, i + 1)->client, &listen, NULL), 0);
+        replay_listen(&replay, i + 1, proxies[i]);
         clients[i] = fake_peer_new(addresses[i]);
     }
 }

@@ -220,12 +220,10 @@ static void test_shares(void **state)
     static const char *const settings[] = {"limits.exchanges=40", "limits.ipv6-prefix=56",
                                            "resolve.queue=10", NULL};
     static const char ipv6[] = "[2001:db8::9]:5683";
-    struct udp_options listen = {.fd = -1};
     struct replay replay;
     (void)state;
     replay_start(&replay, settings);
-    assert_true(address_parse(ipv6, strlen(ipv6), 0, &listen.bind));
-    assert_int_equal(listen_udp(&replay.engine->client, &listen, NULL), 0);
+    replay_listen(&replay, 1, ipv6);
     struct fake_peer *second = fake_peer_new("[2001:db8:0:1234::7]:40001");
     struct fake_peer *third = fake_peer_new("192.0.2.8:40001");
     fake_net_name("slow", 9000, RESOLVE_OK, "192.0.2.5");

@@ -8,7 +8,6 @@
 #include "support/fake_shared.h"
 
 #include "cache/changes.h"
-#include "client/listen.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -503,13 +502,11 @@ static void test_a_change_counts_for_another_worker(void **state)
     static const char *const settings[] = {"cache.max-bytes=1MiB", "cache.coalesce=yes",
                                            "cache.shared=redis://192.0.2.6:6379", NULL};
     struct fake_datagram old;
-    struct udp_options listen = {.fd = -1};
     (void)state;
     fake_shared_reset();
     next_mid = 0;
     replay_start_workers(&replay, settings, 2);
-    assert_true(address_parse("192.0.2.10:5683", 15, 0, &listen.bind));
-    assert_int_equal(listen_udp(&replay_worker(&replay, 2)->client, &listen, NULL), 0);
+    replay_listen(&replay, 2, "192.0.2.10:5683");
     struct fake_peer *other = fake_peer_new("192.0.2.8:40001");
     fake_peer_send(other, "192.0.2.10:5683", words("41 01 0001 01", CRI));
     fake_net_run(0);
