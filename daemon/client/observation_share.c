@@ -210,9 +210,7 @@ static void take_watch_state(struct client_side *side, struct observation *obser
     observation->changes = news->changes;
     fetch->ticket.changes = news->changes;
     fetch->ticket.source = news->source;
-    if (!reply.is_aged) { /* else the age would be lost */
-        cached_note(&side->fetch, fetch, &reply);
-    }
+    cached_note(&side->fetch, fetch, &reply);
     observation_take_state(side, observation, &reply, true);
 }
 

@@ -546,6 +546,9 @@ static struct answer_facts facts_of(const struct fetch *fetch, const struct repl
     if (!fetch->ticket.has_key || fetch->sending.is_private) {
         facts.use = ANSWER_FOR_ONE;
     }
+    if (reply->is_aged) { /* another worker has had it */
+        facts.max_age_s = reply->max_age_s;
+    }
     return facts;
 }
 

@@ -101,7 +101,6 @@ void follow_or_start(struct fetch_side *side, struct fetch *fetch)
 static void take_flight_answer(struct fetch_side *side, struct fetch *fetch,
                                const struct flight_news *news)
 {
-    const struct reply *reply = &news->reply;
     const struct address *source = news->source.family != ADDRESS_NONE ? &news->source : NULL;
     if (admit_answer(side, fetch->asker, &fetch->target, fetch->sending.datagram[1], source) !=
         REASON_none) {
@@ -110,12 +109,7 @@ static void take_flight_answer(struct fetch_side *side, struct fetch *fetch,
     }
     fetch->ticket.source = news->source;
     fetch->ticket.answer = CACHE_ANSWER_FOLLOWS;
-    if (reply->is_aged) {
-        /* With another age than its options say: the one that leads has kept it. */
-        fetch_answer(side, fetch, REASON_answered, reply);
-    } else {
-        cached_give(side, fetch, reply);
-    }
+    cached_give(side, fetch, &news->reply);
 }
 
 /* In the thread of the worker that waits. */

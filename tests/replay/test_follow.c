@@ -70,6 +70,20 @@ static void expect_at(unsigned worker, unsigned mid, const char *code, const cha
     fake_peer_expect(clients[worker], words(head, rest), NULL);
 }
 
+static void ask_at_all(unsigned mid)
+{
+    for (unsigned i = 0; i < WORKERS; i++) {
+        ask_at(i, mid);
+    }
+}
+
+static void expect_at_all(unsigned mid, const char *rest)
+{
+    for (unsigned i = 0; i < WORKERS; i++) {
+        expect_at(i, mid, "45", rest);
+    }
+}
+
 /* The server of the cache has nothing; the origin server is asked, once. */
 static void expect_question(struct fake_datagram *ret_question)
 {
@@ -99,16 +113,12 @@ static void test_equal_requests_are_one(void **state)
     struct fake_datagram question;
     (void)state;
     start();
-    for (unsigned i = 0; i < WORKERS; i++) {
-        ask_at(i, 1);
-    }
+    ask_at_all(1);
     ask_at(1, 2); /* joins the one that follows */
     assert_int_equal(fake_shared_counts().looks, 1);
     expect_question(&question);
     answer(&question, "14:64 /6f");
-    for (unsigned i = 0; i < WORKERS; i++) {
-        expect_at(i, 1, "45", "14:64 /6f");
-    }
+    expect_at_all(1, "14:64 /6f");
     expect_at(1, 2, "45", "14:64 /6f");
     for (unsigned i = 0; i < WORKERS; i++) { /* each has kept it */
         ask_at(i, 3);
@@ -117,6 +127,56 @@ static void test_equal_requests_are_one(void **state)
     fake_peer_expect_nothing(replay.origin);
     assert_int_equal(followed(), 2);
     assert_int_equal(fake_shared_counts().puts, 1);
+    stop();
+}
+
+/* What one of them has had confirmed, all have for as long. */
+static void test_a_confirmed_answer_is_kept_by_all(void **state)
+{
+    struct fake_datagram question;
+    (void)state;
+    start();
+    ask_at_all(1);
+    expect_question(&question);
+    answer(&question, "4:01 14:0a /6f");
+    expect_at_all(1, "4:01 14:0a /6f");
+    fake_net_run(11000);
+    ask_at_all(2);
+    fake_shared_answer();
+    fake_net_run(0);
+    fake_peer_serve(replay.origin, words("48 01 MID TOKEN", "3=h 4:01 11=x"),
+                    words("68 43 MID TOKEN", "4:01 14:64"));
+    fake_net_run(0);
+    expect_at_all(2, "4:01 14:64 /6f");
+    fake_net_run(10000);
+    ask_at_all(3);
+    expect_at_all(3, "4:01 14:5a /6f");
+    fake_peer_expect_nothing(replay.origin);
+    assert_int_equal(followed(), 4);
+    stop();
+}
+
+/* And what one has had from the server of the cache. */
+static void test_an_answer_of_the_second_level_is_kept_by_all(void **state)
+{
+    struct fake_datagram question;
+    (void)state;
+    start();
+    ask_at_all(1);
+    expect_question(&question);
+    answer(&question, "14:64 /6f");
+    expect_at_all(1, "14:64 /6f");
+    fake_net_run(30000);
+    fake_shared_channel(false);
+    fake_shared_channel(true); /* the first levels are emptied */
+    ask_at_all(2);
+    fake_shared_answer();
+    fake_net_run(0);
+    expect_at_all(2, "14:46 /6f");
+    fake_net_run(5000);
+    ask_at_all(3);
+    expect_at_all(3, "14:41 /6f");
+    assert_int_equal(fake_shared_counts().looks, 2);
     stop();
 }
 
@@ -142,9 +202,7 @@ static void test_a_dead_origin_server_is_one_failure(void **state)
     struct fake_datagram question;
     (void)state;
     start();
-    for (unsigned i = 0; i < WORKERS; i++) {
-        ask_at(i, 1);
-    }
+    ask_at_all(1);
     expect_question(&question);
     fake_peer_reject(replay.origin, &question, ECONNREFUSED);
     fake_net_run(0);
@@ -246,9 +304,7 @@ static void test_another_one_leads(void **state)
     struct fake_datagram question;
     (void)state;
     start();
-    for (unsigned i = 0; i < WORKERS; i++) {
-        ask_at(i, 1);
-    }
+    ask_at_all(1);
     expect_question(&question);
     /* Its token is for another request now (MSG-26). */
     fake_peer_send(clients[0], proxies[0], words("41 01 0009 01", "235:8320816168816179"));
@@ -272,9 +328,7 @@ static void test_one_that_follows_leaves(void **state)
     struct fake_datagram question;
     (void)state;
     start();
-    for (unsigned i = 0; i < WORKERS; i++) {
-        ask_at(i, 1);
-    }
+    ask_at_all(1);
     expect_question(&question);
     fake_peer_send(clients[1], proxies[1], words("41 01 0009 01", "235:8320816168816179"));
     fake_net_run(0);
@@ -344,6 +398,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_equal_requests_are_one),
+        cmocka_unit_test(test_a_confirmed_answer_is_kept_by_all),
+        cmocka_unit_test(test_an_answer_of_the_second_level_is_kept_by_all),
         cmocka_unit_test(test_what_is_not_kept_is_given),
         cmocka_unit_test(test_a_dead_origin_server_is_one_failure),
         cmocka_unit_test(test_a_silent_origin_server_is_one_failure),

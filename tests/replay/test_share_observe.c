@@ -166,6 +166,16 @@ static void finish(void)
     replay_stop(&replay);
 }
 
+/* A GET at @p worker is answered by its own cache: none of the others is asked. */
+static void expect_kept_at(unsigned worker, const char *rest)
+{
+    fake_peer_send(clients[worker], proxies[worker], words("41 01 7777 77", CRI));
+    fake_net_run(0);
+    fake_peer_expect(clients[worker], words("61 45 7777 77", rest), NULL);
+    fake_peer_expect_nothing(replay.origin);
+    assert_int_equal(fake_shared_counts().looks, 0);
+}
+
 static void test_one_registration(void **state)
 {
     struct fake_datagram question;
@@ -176,10 +186,8 @@ static void test_one_registration(void **state)
     notify(&question, "6:07 14:64 /63");
     expect_at_all(CODE(2, 5), "c", true);
     expect_quiet();
-    for (unsigned i = 0; i < WORKERS; i++) { /* each has it in its own cache */
-        fake_peer_send(clients[i], proxies[i], words("41 01 7777 77", CRI));
-        fake_net_run(0);
-        fake_peer_expect(clients[i], "61 45 7777 77 ...", NULL);
+    for (unsigned i = 0; i < WORKERS; i++) {
+        expect_kept_at(i, "14:64 /63");
     }
     leave_all();
     finish();
@@ -223,6 +231,36 @@ static void test_one_that_comes_later(void **state)
     fake_peer_expect(clients[1], "61 45 MID 02 ...", &question);
     assert_non_null(memmem(question.data, question.len, "\x46", 1)); /* 70 of 100 s are left */
     expect_quiet();
+    fake_net_run(5000);
+    expect_kept_at(1, "14:41 /61");
+    leave_all();
+    finish();
+}
+
+/* A 2.03 says that the state which is there goes on being good: in the cache of each, too. */
+static void test_a_confirmed_state_is_kept_by_all(void **state)
+{
+    struct fake_datagram question;
+    (void)state;
+    start();
+    for (unsigned i = 0; i < WORKERS; i++) {
+        observe_at(i);
+    }
+    expect_registration(&question);
+    answer(&question, "4:01 6:05 14:0a /61");
+    for (unsigned i = 0; i < WORKERS; i++) {
+        expect_at(i, CODE(2, 5), "a", true);
+    }
+    fake_net_run(8000);
+    fake_peer_reply(replay.origin, &question, words("58 43 1234 TOKEN", "4:01 6:06 14:64"));
+    fake_net_run(0);
+    for (unsigned i = 0; i < WORKERS; i++) {
+        expect_at(i, CODE(2, 5), "a", true);
+    }
+    fake_net_run(10000);
+    for (unsigned i = 0; i < WORKERS; i++) {
+        expect_kept_at(i, "4:01 14:5a /61");
+    }
     leave_all();
     finish();
 }
@@ -420,6 +458,7 @@ int main(void)
         cmocka_unit_test(test_one_registration),
         cmocka_unit_test(test_the_last_one_deregisters),
         cmocka_unit_test(test_one_that_comes_later),
+        cmocka_unit_test(test_a_confirmed_state_is_kept_by_all),
         cmocka_unit_test(test_the_end_is_for_all),
         cmocka_unit_test(test_what_is_not_observed),
         cmocka_unit_test(test_a_dead_origin_server_is_one_failure),
