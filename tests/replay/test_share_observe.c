@@ -243,20 +243,14 @@ static void test_a_confirmed_state_is_kept_by_all(void **state)
     struct fake_datagram question;
     (void)state;
     start();
-    for (unsigned i = 0; i < WORKERS; i++) {
-        observe_at(i);
-    }
+    observe_at_all();
     expect_registration(&question);
     answer(&question, "4:01 6:05 14:0a /61");
-    for (unsigned i = 0; i < WORKERS; i++) {
-        expect_at(i, CODE(2, 5), "a", true);
-    }
+    expect_at_all(CODE(2, 5), "a", true);
     fake_net_run(8000);
     fake_peer_reply(replay.origin, &question, words("58 43 1234 TOKEN", "4:01 6:06 14:64"));
     fake_net_run(0);
-    for (unsigned i = 0; i < WORKERS; i++) {
-        expect_at(i, CODE(2, 5), "a", true);
-    }
+    expect_at_all(CODE(2, 5), "a", true);
     fake_net_run(10000);
     for (unsigned i = 0; i < WORKERS; i++) {
         expect_kept_at(i, "4:01 14:5a /61");
