@@ -4,12 +4,12 @@
  * cache (cache.shared): what fetch/coalesce.h is within a worker, by way of the table in
  * origin/flights.h. The first one's worker leads; the fetches of the others are in state following,
  * send nothing, and take what comes of it as if it had come from the origin server: kept in their
- * own first level, told to their own waiters, each under its own rules. Theirs is their own time,
- * too: one that hears nothing until its deadline fails as ever.
+ * own first level, told to their own waiters, each under its own rules. One that hears nothing
+ * until its own deadline fails as ever.
  *
  *   what came          those that follow
  *   an answer          have it, too
- *   a failure of the   the same
+ *   a failure of the   the same, also 5.04 where they came later: it has been silent for so long
  *   origin server
  *   anything else      go on: one of them leads next, or each asks by itself where the answer
  *                      comes in blocks, or is longer than cache.shared-entry-bytes

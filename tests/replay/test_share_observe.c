@@ -300,6 +300,30 @@ static void test_a_dead_origin_server_is_one_failure(void **state)
     finish();
 }
 
+/* It has the registration, says nothing else, and is not asked again for those that have come to
+ * other workers later: for all of them its time is over with that of the first (REPLICAS.md). */
+static void test_a_silent_origin_server_is_one_failure(void **state)
+{
+    struct fake_datagram question;
+    (void)state;
+    start();
+    observe_at(0);
+    expect_registration(&question);
+    fake_peer_reply(replay.origin, &question, "60 00 MID");
+    for (unsigned i = 1; i < WORKERS; i++) {
+        fake_net_run(30000);
+        observe_at(i);
+    }
+    fake_net_run(36000);
+    for (unsigned i = 0; i < WORKERS; i++) {
+        fake_peer_expect(clients[i], "60 00 MID", NULL);
+    }
+    expect_at_all(CODE(5, 4), NULL, false);
+    expect_quiet();
+    assert_int_equal(replay_ended(&replay, REASON_origin_timeout), WORKERS);
+    finish();
+}
+
 /* After a change through one worker, a client of another one does not get the old state. */
 static void test_a_change_asks_again(void **state)
 {
@@ -456,6 +480,7 @@ int main(void)
         cmocka_unit_test(test_the_end_is_for_all),
         cmocka_unit_test(test_what_is_not_observed),
         cmocka_unit_test(test_a_dead_origin_server_is_one_failure),
+        cmocka_unit_test(test_a_silent_origin_server_is_one_failure),
         cmocka_unit_test(test_a_change_asks_again),
         cmocka_unit_test(test_clocks_that_are_apart),
         cmocka_unit_test(test_silence_is_one_registration),
