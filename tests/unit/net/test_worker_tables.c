@@ -422,6 +422,46 @@ static void test_news_have_an_end(void **state)
     close_tables();
 }
 
+static uint64_t on_turn_until_heard(void *context, uint64_t now_ms)
+{
+    struct worker *worker = context;
+    if (worker->states_heard > 0) {
+        loop_stop(worker->loop);
+    }
+    return now_ms;
+}
+
+/*
+ * What a worker has not taken is about the seat that it was posted for, and the watch likewise.
+ * These last until then, so that none which has come since, for the same key, is taken for them.
+ */
+static void test_late_news_are_not_those_of_a_later_watch(void **state)
+{
+    uint8_t bytes[STATE_BYTES];
+    uint32_t number = 7;
+    const struct cache_key key = number_key(&number, sizeof(number));
+    (void)state;
+    open_tables();
+    loop_free(workers[1].loop);
+    assert_int_equal(loop_new(on_turn_until_heard, &workers[1], &workers[1].loop), 0);
+    const struct watch_news about = {.reply = make_state(&workers[0], bytes)};
+    struct watch *ended = watch(&workers[0], &key).watch;
+    struct watch_seat *left = watch(&workers[1], &key).seat;
+    assert_true(watches_tell(watches, ended, &about));
+    watches_leave(watches, left); /* which tells the one that leads, too */
+    watches_end(watches, ended, WATCH_ENDED, &about);
+    struct watch *later = watch(&workers[0], &key).watch;
+    workers[1].watch_seats[0] = watch(&workers[1], &key).seat;
+    assert_ptr_not_equal(later, ended);
+    assert_ptr_not_equal(workers[1].watch_seats[0], left);
+    assert_int_equal(loop_run(workers[1].loop), 0);
+    assert_int_equal(workers[1].states_heard, 1);
+    assert_non_null(workers[1].watch_seats[0]);
+    watches_leave(watches, workers[1].watch_seats[0]);
+    watches_end(watches, later, WATCH_LEFT, NULL);
+    close_tables();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -429,6 +469,7 @@ int main(void)
         cmocka_unit_test(test_keys_have_an_end),
         cmocka_unit_test(test_seats_have_an_end),
         cmocka_unit_test(test_news_have_an_end),
+        cmocka_unit_test(test_late_news_are_not_those_of_a_later_watch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
