@@ -776,8 +776,10 @@ void observations_recheck(struct client_side *side)
         struct observation *observation = &side->observations.slots[i];
         enum reason against = observation_reason_against_way(side, observation);
         recheck(side, observation);
-        /* Those whose registration is under way are answered first. */
-        if (against != REASON_none && observation->state == OBSERVATION_OBSERVING) {
+        if (against == REASON_none) {
+            observation_share_reload(side, observation);
+        } else if (observation->state == OBSERVATION_OBSERVING) {
+            /* Those whose registration is under way are answered first. */
             end_for_reason(side, observation, against);
         }
     }

@@ -34,6 +34,7 @@ static bool enter_watches(struct client_side *side, struct observation *observat
     const struct watch_entrant entrant = {
         .key = &observation->key,
         .hop_limit = observation->fetch->ticket.hop_limit,
+        .epoch = side->context.policy_epoch,
         .may_lead = observation->fetch->sending.is_confirmable,
         .loop = side->context.loop,
         .owner = side,
@@ -134,6 +135,13 @@ void observation_share_leave(struct client_side *side, struct observation *obser
     if (observation->seat != NULL) {
         watches_leave(watches_of(side), observation->seat);
         observation->seat = NULL;
+    }
+}
+
+void observation_share_reload(struct client_side *side, struct observation *observation)
+{
+    if (observation->watch != NULL) {
+        watches_set_epoch(watches_of(side), observation->watch, side->context.policy_epoch);
     }
 }
 

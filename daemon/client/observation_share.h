@@ -16,6 +16,9 @@
  *   than cache.shared-entry-bytes
  *   has lost its last client      nothing changes: it keeps the registration for them
  *
+ * None follows one under another configuration, as workers are reloaded one after the other: what
+ * comes may have come on a way that its own does not have any more.
+ *
  * Where a client asks one that follows, and its state is not fresh, the one that leads is asked to
  * register again. It alone watches for silence.
  */
@@ -38,6 +41,10 @@ void observation_share_end(struct client_side *side, struct observation *observa
 
 /** The same without a word: another may lead. Cannot fail. */
 void observation_share_leave(struct client_side *side, struct observation *observation);
+
+/** A reload has left it its way: those of workers that have been reloaded, too, may follow it.
+ * Takes one that does not lead. Cannot fail. */
+void observation_share_reload(struct client_side *side, struct observation *observation);
 
 /** Whether observations of other workers follow it; false where it follows itself. Cannot fail. */
 bool observation_share_is_followed(const struct client_side *side,

@@ -26,6 +26,7 @@ struct watch {
     uint32_t seat_count;
     bool is_asked; /* to register again */
     uint8_t hop_limit;
+    uint32_t epoch;
     struct watch_news *latest;
     uint32_t key_len;
     uint8_t key[];
@@ -180,8 +181,8 @@ static struct watch *find_watch(struct watches *watches, const struct watch_entr
     struct hash_node *node = hash_map_find(&watches->by_key, key->hash);
     for (; node != NULL; node = hash_map_find_next(node)) {
         struct watch *watch = HASH_ENTRY(node, struct watch, node);
-        if (watch->hop_limit == entrant->hop_limit && watch->key_len == key->len &&
-            memcmp(watch->key, key->bytes, key->len) == 0) {
+        if (watch->hop_limit == entrant->hop_limit && watch->epoch == entrant->epoch &&
+            watch->key_len == key->len && memcmp(watch->key, key->bytes, key->len) == 0) {
             return watch;
         }
     }
@@ -203,6 +204,7 @@ static struct watch *begin_watch(struct watches *watches, const struct watch_ent
     watch->place.references = 1; /* what ends it takes it out */
     watch->place.task = (struct loop_task){.run = run, .drop = drop_watch_task, .context = watch};
     watch->hop_limit = entrant->hop_limit;
+    watch->epoch = entrant->epoch;
     watch->key_len = (uint32_t)key->len;
     memcpy(watch->key, key->bytes, key->len);
     hash_map_add(&watches->by_key, &watch->node, key->hash);
@@ -287,6 +289,13 @@ void watches_end(struct watches *watches, struct watch *watch, enum watch_outcom
     hash_map_remove(&watch->node);
     watches->count--;
     unref_watch(watch);
+    pthread_mutex_unlock(&watches->lock);
+}
+
+void watches_set_epoch(struct watches *watches, struct watch *watch, uint32_t epoch)
+{
+    pthread_mutex_lock(&watches->lock);
+    watch->epoch = epoch;
     pthread_mutex_unlock(&watches->lock);
 }
 

@@ -63,6 +63,7 @@ struct watch_news {
 struct watch_entrant {
     const struct cache_key *key; /* borrowed for the call */
     uint8_t hop_limit;           /* a registration that comes back in a loop has another one */
+    uint32_t epoch;              /* of its configuration: one of another is not followed */
     bool may_lead;
     struct loop *loop; /* of its worker, */
     void *owner;       /* its side, to be used in its own thread only, */
@@ -110,6 +111,9 @@ bool watches_tell(struct watches *watches, struct watch *watch, const struct wat
  */
 void watches_end(struct watches *watches, struct watch *watch, enum watch_outcome outcome,
                  const struct watch_news *about);
+
+/** Its worker has another configuration, which leaves it as it is. Cannot fail. */
+void watches_set_epoch(struct watches *watches, struct watch *watch, uint32_t epoch);
 
 /** Whether any follow it. From any thread; cannot fail. */
 bool watches_is_followed(struct watches *watches, const struct watch *watch);

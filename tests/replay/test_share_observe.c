@@ -470,6 +470,34 @@ static void test_a_reload_refuses_one_that_follows(void **state)
     refuse_while_followed(1, "access no.clients=192.0.2.17");
 }
 
+/* Workers are reloaded one after the other: until both are, none follows the other's registration,
+ * which may go another way. */
+static void test_a_worker_that_is_reloaded_first(void **state)
+{
+    struct fake_datagram question;
+    (void)state;
+    start();
+    observe_at(0);
+    expect_registration(&question);
+    answer(&question, "6:05 14:64 /61");
+    expect_at(0, CODE(2, 5), "a", true);
+    engine_set_config(replay_worker(&replay, 2), replay.config);
+    observe_at(1);
+    expect_registration(&question);
+    answer(&question, "6:05 14:64 /62");
+    expect_at(1, CODE(2, 5), "b", true);
+    assert_int_equal(watches_count(replay.switchboard->watches), 2);
+    leave_at(1);
+    expect_at(1, CODE(2, 5), "b", false);
+    expect_deregistration();
+    engine_set_config(replay_worker(&replay, 1), replay.config);
+    observe_at(1);
+    expect_at(1, CODE(2, 5), "a", true);
+    expect_quiet();
+    leave_all();
+    finish();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -489,6 +517,7 @@ int main(void)
         cmocka_unit_test(test_a_stop_while_followed),
         cmocka_unit_test(test_a_reload_refuses_the_one_that_leads),
         cmocka_unit_test(test_a_reload_refuses_one_that_follows),
+        cmocka_unit_test(test_a_worker_that_is_reloaded_first),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
