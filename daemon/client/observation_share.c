@@ -29,13 +29,15 @@ static void on_watch_asked(void *context);
 static void on_watch_news(void *context);
 
 /* @return whether it follows. */
-static bool enter_watches(struct client_side *side, struct observation *observation)
+static bool enter_watches(struct client_side *side, struct observation *observation,
+                          bool has_registration)
 {
     const struct watch_entrant entrant = {
         .key = &observation->key,
         .hop_limit = observation->fetch->ticket.hop_limit,
         .epoch = side->context.policy_epoch,
         .may_lead = observation->fetch->sending.is_confirmable,
+        .has_registration = has_registration,
         .loop = side->context.loop,
         .owner = side,
         .number = (uint32_t)(observation - side->observations.slots),
@@ -44,14 +46,14 @@ static bool enter_watches(struct client_side *side, struct observation *observat
         watches_enter(watches_of(side), &entrant, on_watch_asked, on_watch_news);
     observation->watch = entry.watch;
     observation->seat = entry.seat;
-    metric_add(&side->context.metrics.cache_follow_full, entry.is_full);
+    metric_add(&side->context.metrics.cache_follow_full, entry.is_full && !has_registration);
     metric_add(&side->context.metrics.cache_followed, entry.seat != NULL);
     return entry.seat != NULL;
 }
 
 void observation_share_begin(struct client_side *side, struct observation *observation)
 {
-    if (may_share(side, observation) && enter_watches(side, observation)) {
+    if (may_share(side, observation) && enter_watches(side, observation, false)) {
         forward_park(&side->fetch, observation->fetch);
     } else {
         forward_start(&side->fetch, observation->fetch);
@@ -72,9 +74,20 @@ static bool fits_others(const struct client_side *side, const struct reply *repl
            (size_t)side->context.config->cache_shared_entry_bytes;
 }
 
+/* A state was too long, and each registered by itself: one leads those that come from now on. */
+static bool lead_again(struct client_side *side, struct observation *observation)
+{
+    const struct reply reply = observation_reply(observation, observation->latest.received_ms);
+    if (observation->seat == NULL && may_share(side, observation) && fits_others(side, &reply) &&
+        observation_reason_against_way(side, observation) == REASON_none) {
+        (void)enter_watches(side, observation, true);
+    }
+    return observation->watch != NULL;
+}
+
 void observation_share_tell(struct client_side *side, struct observation *observation)
 {
-    if (observation->watch == NULL) {
+    if (observation->watch == NULL && !lead_again(side, observation)) {
         return;
     }
     const uint64_t now_ms = context_now_ms(&side->context);
@@ -248,7 +261,8 @@ static void take_watch_over(struct client_side *side, struct observation *observ
         observation_check(side, observation);
         return;
     }
-    if (!may_share_again || !may_share(side, observation) || !enter_watches(side, observation)) {
+    if (!may_share_again || !may_share(side, observation) ||
+        !enter_watches(side, observation, false)) {
         observation->fetch->ticket.source = (struct address){0};
         observation_register_again(side, observation);
     }

@@ -13,7 +13,7 @@
  *   or the proxy stops
  *   has ended otherwise           one of them registers and leads, the others follow that
  *   has a state that is longer    each registers by itself
- *   than cache.shared-entry-bytes
+ *   than cache.shared-entry-bytes; one of them leads again when its state is short enough
  *   has lost its last client      nothing changes: it keeps the registration for them
  *
  * None follows one under another configuration, as workers are reloaded one after the other: what

@@ -244,7 +244,8 @@ struct watch_entry watches_enter(struct watches *watches, const struct watch_ent
     if (watch == NULL && entrant->may_lead) {
         entry.watch = begin_watch(watches, entrant, run_lead);
         entry.is_full = entry.watch == NULL;
-    } else if (watch != NULL && watch->place.owner != entrant->owner) {
+    } else if (watch != NULL && watch->place.owner != entrant->owner &&
+               !entrant->has_registration) {
         entry.seat = take_watch_seat(watch, entrant, run_follow);
         entry.is_full = entry.seat == NULL;
     }

@@ -65,9 +65,10 @@ struct watch_entrant {
     uint8_t hop_limit;           /* a registration that comes back in a loop has another one */
     uint32_t epoch;              /* of its configuration: one of another is not followed */
     bool may_lead;
-    struct loop *loop; /* of its worker, */
-    void *owner;       /* its side, to be used in its own thread only, */
-    uint32_t number;   /* and its observation */
+    bool has_registration; /* of its own: it leads, or has no place */
+    struct loop *loop;     /* of its worker, */
+    void *owner;           /* its side, to be used in its own thread only, */
+    uint32_t number;       /* and its observation */
 };
 
 struct watch_entry {

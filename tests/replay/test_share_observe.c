@@ -395,7 +395,15 @@ static void test_a_long_state_is_not_shared(void **state)
     answer(&question, "6:06 14:64 /63");
     expect_at(1, CODE(2, 5), "c", true);
     expect_at(2, CODE(2, 5), "c", true);
-    assert_int_equal(watches_count(replay.switchboard->watches), 0);
+    /* Those that come now follow one that has a state which is short again. */
+    assert_int_equal(watches_count(replay.switchboard->watches), 1);
+    expect_at(0, CODE(2, 5), NULL, true);
+    leave_at(0);
+    expect_at(0, CODE(2, 5), NULL, false);
+    expect_deregistration();
+    observe_at(0);
+    expect_at(0, CODE(2, 5), "c", true);
+    expect_quiet();
     leave_all();
     finish();
 }

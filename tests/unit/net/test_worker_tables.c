@@ -161,6 +161,7 @@ static void enter_watches(struct worker *worker, uint32_t place)
     const struct watch_entrant entrant = {
         .key = &key,
         .may_lead = pick(worker, 8) > 0,
+        .has_registration = pick(worker, 16) == 0,
         .loop = worker->loop,
         .owner = worker,
         .number = place,
