@@ -22,6 +22,9 @@ def test_version_and_help():
         assert re.search(r"^  %s +\d+\.\d+(\.\d+)?" % library, version.stdout, re.M), library
     assert (version.returncode, version.stderr) == (0, "")
     assert re.search(r"criproxyd \d+\.\d+\.\d+", version.stdout)
+    hiredis = re.search(r"^  hiredis +(.*)$", version.stdout, re.M)  # where there is cache.shared:
+    if hiredis:
+        assert re.fullmatch(r"\d+\.\d+\.\d+, RESP2", hiredis[1])  # the protocol that is spoken
     usage = run_criproxyd("--help")
     assert (usage.returncode, usage.stderr) == (0, "")
     for option in ("--listen", "--set", "--check-config", "--explain", "--trace", "--version"):
