@@ -117,7 +117,7 @@ class CidSession:
         exchange = self._message(CLIENT_KEY_EXCHANGE, vector(self.identity, 2))
         seen = hello + b"".join(sorted(flight.values(), key=lambda m: m[4:6])) + exchange
         secret = vector(bytes(len(self.key)), 2) + vector(self.key, 2)
-        master = prf(secret, b"master secret", random + server_random, 48)
+        master = self.master = prf(secret, b"master secret", random + server_random, 48)
         block = prf(master, b"key expansion", server_random + random, 40)
         self.ours, self.theirs = (block[:16], block[32:36]), (block[16:32], block[36:40])
         self.next, self.taken = 0, set()

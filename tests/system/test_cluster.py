@@ -2,9 +2,11 @@
 """Replicas with cluster.number: a datagram that the load balancer has led astray goes on to the
 replica with its session, and the answer back by the replica that had the datagram."""
 
+import base64
 import contextlib
 import json
 import os
+import re
 import socket
 import ssl
 import subprocess
@@ -16,6 +18,7 @@ from cid_wire import CidSession
 from coap_wire import PATIENCE_S, Origin
 from ports import free_port
 from processes import Proxy, program, run_criproxyd, wait_until
+from redis_server import PROGRAM, Redis, read_reply
 from target import Target
 
 SECRET = "4a" * 32
@@ -446,3 +449,121 @@ def test_strangers_neither_give_nor_take(cluster, tmp_path):
         replicas.must_answer(client, 1)
         replicas.must_answer(client, 0)
         assert client.handshakes == 1
+
+
+class RedisTap:
+    """A Unix socket before that of a Redis server, which keeps all that goes through, both ways."""
+
+    def __init__(self, redis):
+        self.redis, self.seen = redis, []
+        self.path = os.path.join(redis.folder, "tap")
+        self.server = socket.socket(socket.AF_UNIX)
+        self.server.bind(self.path)
+        self.server.listen()
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        with contextlib.suppress(OSError):
+            while True:
+                near, far = self.server.accept()[0], socket.socket(socket.AF_UNIX)
+                far.connect(self.redis.path)
+                for one, other in ((near, far), (far, near)):
+                    whole = bytearray()  # of one way: what is looked for may come in two pieces
+                    self.seen.append(whole)
+                    threading.Thread(target=self._copy, args=(one, other, whole), daemon=True).start()
+
+    @staticmethod
+    def _copy(one, other, whole):
+        with contextlib.suppress(OSError):
+            while data := one.recv(65536):
+                whole += data
+                other.sendall(data)
+            other.shutdown(socket.SHUT_WR)
+
+    def has(self, needle):
+        return any(needle in bytes(whole) for whole in self.seen)
+
+    def close(self):
+        self.server.close()
+
+
+def all_of_redis(redis):
+    """Every key of every database, with its value; and what commands it was ever asked."""
+    held = {}
+    with redis.connect() as sock:
+        for database in range(16):
+            redis.ask("SELECT", database, connection=sock)
+            for name in redis.ask("KEYS", "*", connection=sock):
+                assert redis.ask("TYPE", name, connection=sock) == b"string", name
+                held[name] = redis.ask("GET", name, connection=sock)
+    commands = re.findall(r"cmdstat_([a-z|]+):", redis.ask("INFO", "commandstats").decode())
+    return held, set(commands)
+
+
+class Listener:
+    """A subscriber to every channel of a Redis server."""
+
+    def __init__(self, stack, redis):
+        self.sock = stack.enter_context(redis.connect())
+        redis.ask("PSUBSCRIBE", "*", connection=self.sock)
+        self.lines = self.sock.makefile("rb")
+
+    def beats(self, count):
+        """The next messages are these; their lengths."""
+        messages = [read_reply(self.lines) for _ in range(count)]
+        for _, _, channel, _ in messages:
+            assert re.fullmatch(rb"criproxy:beat:[0-9a-f]{16}", channel), channel
+        return {len(data) for _, _, _, data in messages}
+
+
+@pytest.mark.skipif(PROGRAM is None, reason="redis-server is not installed")
+def test_the_shared_cache_never_has_keys(cluster, tmp_path):
+    """Issue 20, item 3: sessions go from replica to replica; a Redis server of cache.shared holds and sees nothing
+    of them, and no other secret: cache entries, generations and beats only."""
+    make_certificates(tmp_path, ("ca", "replica"))
+    with Redis() as redis, contextlib.ExitStack() as stack:
+        tap = stack.enter_context(contextlib.closing(RedisTap(redis)))
+        replicas = cluster(3, workers=2, more=(
+            *with_certificate(tmp_path, "replica"), "--set", "cache.shared=unix:" + tap.path,
+            "--set", "cache.shared-private=yes", "--set", "cache.shared-timeout=10s"))
+        for n in range(3):
+            replicas.must_count(n, "cache_shared_up", 2)
+        clients = [stack.enter_context(CidSession(replicas.address(0))) for _ in range(8)]
+        for client in clients:
+            replicas.must_answer(client, 0)
+        wait_until(lambda: redis.keys("v2"))
+        before, _ = all_of_redis(redis)
+        listener = Listener(stack, redis)
+        (beat_len,) = listener.beats(12)  # two of each worker, or so
+        assert sum(given for given, _ in drain(replicas, 0, "stay").values()) == len(clients)
+        assert listener.beats(12) == {beat_len}
+        for client in clients:
+            for n in (1, 2):
+                replicas.must_answer(client, n)
+            assert client.handshakes == 1
+        held, commands = all_of_redis(redis)
+        assert set(held) == set(before)
+        for name in held:
+            assert re.fullmatch(rb"criproxy:[0-9a-f]{16}:(v2:[0-9a-f]{64}|g:[0-9a-f]{32}|e)", name), name
+        assert commands <= {"select", "keys", "type", "get", "info", "ping", "psubscribe"} | {
+            "set", "mget", "pttl", "del", "publish", "subscribe"}  # these are the replicas' own
+        assert tap.has(b"origin") and any(b"origin" in value for value in held.values())
+        secrets = {"cluster.secret-file": bytes.fromhex(SECRET), "pre-shared key": clients[0].key,
+                   "cluster.key": key_of(tmp_path / "replica.key")}
+        for number, client in enumerate(clients):
+            secrets.update({"master secret %d" % number: client.master,
+                            "client's key %d" % number: client.ours[0],
+                            "server's key %d" % number: client.theirs[0]})
+        for what, secret in secrets.items():
+            for form in (secret, secret.hex().encode(), secret.hex().upper().encode(),
+                         base64.b64encode(secret)[:-3]):
+                assert not tap.has(form), what
+                assert not any(form in part for pair in held.items() for part in pair), what
+
+
+def key_of(path):
+    """The 32 bytes of a P-256 key."""
+    shown = subprocess.run(["openssl", "pkey", "-in", path, "-text", "-noout"], capture_output=True,
+                           text=True, timeout=PATIENCE_S, check=True).stdout
+    digits = re.search(r"priv:\n((?: +[0-9a-f:]+\n)+)", shown)[1]
+    return bytes.fromhex(re.sub(r"[\s:]", "", digits))[-32:]
