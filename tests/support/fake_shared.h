@@ -2,6 +2,11 @@
 /*
  * The server of cache.shared on the fake network (net/shared_store.h): one, in memory, which
  * answers, confirms and tells when the test says so. Names are not keyed, and nothing has a MAC.
+ *
+ * It is no substitute for a server: what Redis and Valkey do is shown with real ones, in
+ * tests/system/test_shared_cache.py and test_shared_workers.py. It is here for what those cannot
+ * have: virtual time (a reply at 19 and at 20 ms), and the order in which replies, requests and
+ * news of changes meet.
  */
 #ifndef CRIPROXY_FAKE_SHARED_H
 #define CRIPROXY_FAKE_SHARED_H
