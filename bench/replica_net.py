@@ -130,6 +130,14 @@ class Net:
         space.run("ip", "link", "set", "eth0", "up")
         space.run("ip", "route", "add", "default", "via", gateway)
 
+    def change_clients_address(self, number):
+        """Those that are started now have another address: what came from the same port before, with the same
+        message ID, would count as the same message for 247 s (RFC 7252 section 4.4)."""
+        address = "203.0.113.%d" % (2 + number)
+        if number > 0:
+            self.clients.run("ip", "address", "add", address + "/24", "dev", "eth0")
+        self.clients.run("ip", "route", "replace", "default", "via", "203.0.113.1", "src", address)
+
     def cut(self, number, is_cut=True):
         """Takes a replica's cable out, or puts it in again."""
         self.balancer.run("ip", "link", "set", "r%d" % number, "down" if is_cut else "up")
