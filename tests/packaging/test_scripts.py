@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What scripts/deps and scripts/run tell their user: how far the installation is, and the table at the
-end. Packages and cmake are played; the proxy, its tools and libcoap's are real."""
+end; and of what tests/packaging/base makes a system. Packages and cmake are played; the proxy, its tools
+and libcoap's are real."""
 
 import os
 import re
@@ -62,6 +63,18 @@ def test_deps_says_nothing_where_all_is_there(tmp_path):
     play(tmp_path, "apt-get", "echo called\n")
     done = run([os.path.join(ROOT, "scripts", "deps"), "run"], tmp_path, ROOT)
     assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_base_takes_an_expired_list_only_when_told(tmp_path):
+    """Command line, documents: apt judges the age of a list of packages, but with CRI_DEBIAN_EXPIRED=1."""
+    play(tmp_path, "apt-get", "")
+    play(tmp_path, "mmdebstrap", "printf '%s\\n' \"$@\"\n")
+    command = [os.path.join(ROOT, "tests", "packaging", "base"), str(tmp_path / "made.tar")]
+    usual = run(["env", "-u", "CRI_DEBIAN_EXPIRED", "CRI_DEBIAN=sid"] + command, tmp_path, ROOT)
+    expired = run(["env", "CRI_DEBIAN_EXPIRED=1", "CRI_DEBIAN=sid"] + command, tmp_path, ROOT)
+    assert (usual.returncode, expired.returncode) == (0, 0), usual.stdout + expired.stdout
+    more = [line for line in expired.stdout.splitlines() if line not in usual.stdout.splitlines()]
+    assert more == ['--aptopt=Acquire::Check-Valid-Until "false"'], expired.stdout
 
 
 @pytest.fixture(name="tree")
