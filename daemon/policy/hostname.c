@@ -101,7 +101,7 @@ static bool is_a_label(const uint8_t *label, size_t len)
 
 static bool is_good_label(const uint8_t *label, size_t len)
 {
-    static const char prefix[4] = "xn--";
+    static const char prefix[] = {'x', 'n', '-', '-'};
     bool is_encoded = len >= sizeof(prefix) && memcmp(label, prefix, sizeof(prefix)) == 0;
     return !is_encoded || is_a_label(label, len);
 }
