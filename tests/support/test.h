@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#undef stop /* a macro of cmocka 2.0, and a function of many tests */
 
 #include "support/test_random.h"
 
