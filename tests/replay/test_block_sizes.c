@@ -220,7 +220,7 @@ static void test_body_with_too_many_blocks(void **state)
     enum { LARGE = 16383, SMALL = 64 }; /* blocks of 1,024 and of 16 bytes: 16 MiB */
     struct fake_datagram request;
     struct message message;
-    struct bytes value;
+    struct bytes value = {0};
     char options[64];
     (void)state;
     replay_start(&replay, (const char *[]){"block.body-bytes=32MiB", "block.bodies-bytes=128MiB",

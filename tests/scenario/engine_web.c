@@ -196,7 +196,7 @@ static const char *expect_response(struct engine_stage *engine, struct endpoint 
 static const char *act_of_http_client(struct engine_stage *engine, struct endpoint *endpoint,
                                       bool is_sent, struct http_words words)
 {
-    size_t len;
+    size_t len = 0;
     if (endpoint->stream == NULL) {
         return strcmp(words.at[0], "nothing") == 0 ? NULL : "there is no connection";
     }

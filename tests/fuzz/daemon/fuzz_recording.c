@@ -49,7 +49,7 @@ static void check_payload(struct bytes payload)
     uint8_t *again = malloc(payload.len + 1);
     assert(text != NULL && again != NULL);
     size_t text_len = payload_word_format(payload, text, capacity);
-    struct bytes word = {(const uint8_t *)text, text_len}, line = word, read;
+    struct bytes word = {(const uint8_t *)text, text_len}, line = word, read = {0};
     assert(text_len > 0 && word_next(&line, &read) && read.len == text_len &&
            payload_word_is(read));
     assert(payload_word_parse(read, again, payload.len, &len) == NULL);
