@@ -159,7 +159,7 @@ static const struct {
 /* Asked for its passphrase on a terminal, a daemon would wait forever. */
 static void write_locked_key(void)
 {
-    EVP_PKEY *key = EVP_EC_gen("P-256");
+    EVP_PKEY *key = EVP_PKEY_Q_keygen(NULL, NULL, "EC", "P-256");
     FILE *file = fopen(file_path("locked.key"), "we");
     unsigned char passphrase[] = "secret";
 

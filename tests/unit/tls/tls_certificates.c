@@ -130,7 +130,7 @@ static void sign(X509 *certificate, EVP_PKEY *key, const struct certificate_wish
 
 void certificate_make(const struct certificate_wish *wish)
 {
-    EVP_PKEY *key = wish->is_rsa ? EVP_RSA_gen(2048) : EVP_EC_gen("P-256");
+    EVP_PKEY *key = wish->is_rsa ? EVP_RSA_gen(2048) : EVP_PKEY_Q_keygen(NULL, NULL, "EC", "P-256");
 
     assert_non_null(key);
     X509 *certificate = fill(wish, key);
