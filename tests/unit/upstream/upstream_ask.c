@@ -28,6 +28,7 @@
 #include "net/watch.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
@@ -35,6 +36,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #define WORDS_MAX 10
@@ -79,6 +81,25 @@ SSL *SSL_new(SSL_CTX *context)
     }
     return next(context);
 }
+
+#if ECONNREFUSED != 111
+/* qemu-user 7.2 leaves SO_ERROR in the numbers of the machine that it runs on. */
+int getsockopt(int fd, int level, int name, void *restrict value, socklen_t *restrict len)
+{
+    static int (*next)(int, int, int, void *restrict, socklen_t *restrict);
+    int err = 0;
+
+    if (next == NULL) {
+        void *found = dlsym(RTLD_NEXT, "getsockopt");
+        memcpy(&next, &found, sizeof found);
+    }
+    err = next(fd, level, name, value, len);
+    if (err == 0 && level == SOL_SOCKET && name == SO_ERROR && *(int *)value == 111) {
+        *(int *)value = ECONNREFUSED;
+    }
+    return err;
+}
+#endif
 
 bool __wrap_records_begin(struct record_crypto *crypto, const SSL *ssl, struct records *ret_records)
 {
