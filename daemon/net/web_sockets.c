@@ -2,9 +2,11 @@
 /*
  * libcurl's sockets on the loop. Between two requests on a kept connection libcurl gives its socket
  * up and takes it again. The event stays as it is meanwhile: two epoll_ctl() for each request would
- * cost an eighth of its CPU time. What comes on a socket that libcurl does not want is none of our
- * business, since libcurl looks at a kept connection before it is used again: the event is put
- * away, once. A socket is forgotten before it is closed, so its number may be another's afterwards.
+ * cost an eighth of its CPU time. Nothing may come meanwhile: an answer that was not asked for
+ * would be taken for that to the next request, by libcurl 7.88 at least (RFC 9112 section 6.3). So
+ * the connection is shut down, which libcurl sees before it would use it again. Over TLS it may be
+ * a message of TLS or of HTTP/2: there the event is put away, once. A socket is forgotten before it
+ * is closed, so its number may be another's afterwards.
  */
 #include "net/web_internal.h"
 
@@ -13,6 +15,7 @@
 #include <errno.h>
 #include <event2/event.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 struct web_socket {
@@ -23,6 +26,7 @@ struct web_socket {
     int wanted;   /* by libcurl: CURL_POLL_..., 0 while it does not */
     int waits;    /* for what the event waits, likewise */
     bool is_ours; /* from web_sockets_open(): until web_sockets_close() */
+    bool is_kept; /* not wanted as its request is over, which was never paused */
 };
 
 static struct web_socket *find_web_socket(struct web *web, curl_socket_t fd)
@@ -62,6 +66,9 @@ static void web_on_event(evutil_socket_t fd, short kind, void *context)
     if (at->wanted == 0) {
         (void)event_del(at->event);
         at->waits = 0;
+        if (at->is_kept && pool->credentials == NULL) {
+            (void)shutdown(fd, SHUT_RDWR);
+        }
         return;
     }
     (void)web_curl.multi_socket_action(pool->multi, fd, what, &running); /* may free it */
@@ -88,13 +95,23 @@ static int await_socket(struct web_socket *at)
 
 static void give_up_socket(struct web_socket *at)
 {
-    at->wanted = 0;
     if (!at->is_ours) {
         free_web_socket(at);
-    } else if ((at->waits & CURL_POLL_OUT) != 0) { /* which there would be at once */
-        (void)event_del(at->event);
-        at->waits = 0;
+        return;
     }
+    if ((at->waits & CURL_POLL_OUT) != 0) { /* which there would be at once */
+        at->wanted = CURL_POLL_IN;
+        (void)await_socket(at);
+    }
+    at->wanted = 0;
+}
+
+/* libcurl gives the socket of a request up that is paused, too. */
+static bool was_never_paused(CURL *easy)
+{
+    const struct web_request *request = NULL;
+    (void)web_curl.easy_getinfo(easy, CURLINFO_PRIVATE, &request);
+    return request != NULL && request->is_clean;
 }
 
 /* libcurl's own five parameters. NOLINTNEXTLINE(readability-function-size) */
@@ -102,10 +119,10 @@ int web_sockets_on_want(CURL *easy, curl_socket_t fd, int what, void *context, v
 {
     struct web_pool *pool = context;
     struct web_socket *at = find_web_socket(pool->web, fd);
-    (void)easy;
     (void)assigned;
     if (what == CURL_POLL_REMOVE) {
         if (at != NULL) {
+            at->is_kept = was_never_paused(easy);
             give_up_socket(at);
         }
         return 0;

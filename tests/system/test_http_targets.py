@@ -486,25 +486,38 @@ ENDLESS = {
 OK = b"HTTP/1.1 200 OK\r\n"
 ZIPPED = bytes.fromhex("1f8b08000000000002034b4c4a06000c5f3c5e03000000")
 
-# Unusual, and served all the same: what is sent, and the payload that comes of it.
+# Unusual, and served all the same: what is sent, the payload that comes of it, and how many
+# connections two requests make.
 UNUSUAL = {
     "103 first": (b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + OK +
-                  b"Content-Length: 3\r\n\r\nabc", b"abc"),
+                  b"Content-Length: 3\r\n\r\nabc", b"abc", 1),
     "trailers": (OK + b"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n"
-                 b"Content-Type: application/cbor\r\nCache-Control: max-age=9\r\n\r\n", b"abc"),
-    "a folded field": (OK + b"Content-Length: 3\r\nA: b\r\n c\r\n\r\nabc", b"abc"),
-    "204 with a body": (b"HTTP/1.1 204 No Content\r\n\r\nabc", b""),
+                 b"Content-Type: application/cbor\r\nCache-Control: max-age=9\r\n\r\n", b"abc", 1),
+    "a folded field": (OK + b"Content-Length: 3\r\nA: b\r\n c\r\n\r\nabc", b"abc", 1),
+    "204 with a body": (b"HTTP/1.1 204 No Content\r\n\r\nabc", b"", 1),
+    "204 with an answer behind it": (b"HTTP/1.1 204 No Content\r\n\r\n" + OK +
+                                     b"Content-Length: 5\r\n\r\nother", b"", 1),
     "gzip": (OK + b"Content-Encoding: gzip\r\nContent-Type: text/plain\r\n"
-             b"Content-Length: %d\r\n\r\n" % len(ZIPPED) + ZIPPED, ZIPPED),
-    "more than its length": (OK + b"Content-Length: 3\r\n\r\nabcdef", b"abc"),
+             b"Content-Length: %d\r\n\r\n" % len(ZIPPED) + ZIPPED, ZIPPED, 1),
+    "more than its length": (OK + b"Content-Length: 3\r\n\r\nabcdef", b"abc", 2),
 }
 
 
+@pytest.fixture(scope="module")
+def single():
+    """One worker: each has connections of its own."""
+    running = Proxy(*UNHURRIED, "--set", "proxy.workers=1", "--set", "cache.max-bytes=0",
+                    listen=("127.0.0.1",))
+    yield running
+    running.stop_cleanly()
+
+
 @pytest.mark.parametrize("name", UNUSUAL)
-def test_unusual_servers(proxy, name):
+def test_unusual_servers(single, name):
     """CH-5, CH-8, CH-13: nothing of it is taken for more than it is; a coding is never undone. What
-    comes behind the end is no answer: the connection is not used again."""
-    sent, payload = UNUSUAL[name]
+    came with an answer, behind its end, is no other answer: libcurl drops it (RFC 9112 section
+    6.3), and with it the connection, but for what follows an answer that has no body."""
+    sent, payload, count = UNUSUAL[name]
     connections = []
 
     def talk(sock):
@@ -513,12 +526,37 @@ def test_unusual_servers(proxy, name):
             sock.sendall(sent)
 
     with raw_server(talk) as target:
-        answers = [ask(proxy, target) for _ in range(2)]
+        answers = [ask(single, target) for _ in range(2)]
     for answer in answers:
         assert (answer.code_text, answer.payload) == ("2.05", payload)
         assert answer.values(MAX_AGE) == [b""]  # not that of a trailer
-    if name == "more than its length":
-        assert len(connections) == 2
+    assert len(connections) == count
+
+
+@pytest.mark.parametrize("first", [OK + b"Content-Length: 0\r\n\r\n",
+                                   b"HTTP/1.1 204 No Content\r\n\r\n"])
+def test_an_answer_that_was_not_asked_for(single, first):
+    """CH-13: what comes on a connection between two requests ends it."""
+    connections, asked_once, sent_more = [], threading.Event(), threading.Event()
+
+    def talk(sock):
+        connections.append(sock)
+        sock.recv(65536)
+        if len(connections) > 1:
+            sock.sendall(OK + b"Content-Length: 5\r\n\r\nright")
+            return
+        sock.sendall(first)
+        assert asked_once.wait(PATIENCE_S)
+        sock.sendall(OK + b"Content-Length: 5\r\n\r\nwrong")
+        sent_more.set()
+        sock.recv(65536)
+
+    with raw_server(talk) as target:
+        assert ask(single, target).payload == b""
+        asked_once.set()
+        assert sent_more.wait(PATIENCE_S)
+        assert ask(single, target).payload == b"right"
+    assert len(connections) == 2
 
 
 @pytest.mark.parametrize("name", HOSTILE)
