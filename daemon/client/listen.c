@@ -215,6 +215,7 @@ int listen_dtls(struct client_side *side, const struct dtls_options *options,
         return -ENOSPC;
     }
     with_limit.udp.datagram_max = (uint32_t)side->context.config->limits_datagram_bytes;
+    with_limit.udp.counters = &side->datagrams;
     with_limit.number = (uint16_t)listener->index;
     int error = dtls_listen(side->context.loop, &with_limit, &secure_datagram_handler, listener,
                             &listener->dtls);

@@ -7,12 +7,15 @@ answer; SIGHUP reads the keys anew for sessions from then on.
 
 import re
 import shutil
+import signal
+import socket
 import subprocess
 
 import pytest
 
+from admin_wire import http, http_place, parse_metrics, value_of
 from coap_wire import PATIENCE_S, Origin
-from processes import Proxy, program
+from processes import Proxy, program, wait_until
 from target import Target
 
 CLIENTS = [name for name in ("coap-client-openssl", "coap-client-gnutls") if shutil.which(name)]
@@ -102,3 +105,35 @@ def test_keys_that_cannot_be_read_are_said(psk_file):
         stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert done.returncode == 2
     assert "keys:1" in done.stderr
+
+
+def test_sockets_of_a_listener_are_counted(psk_file):
+    """Issue 17, buffers: datagrams, buffers and drops of coaps as of coap, in metrics and the log."""
+    asked = 16384
+    proxy = Proxy("--listen", "coaps://127.0.0.1:0", "--set", "tls.psk-file=%s" % psk_file,
+                  "--set", "admin.listen=http://127.0.0.1:0", "--set", "proxy.workers=1", "--set",
+                  "listen.buffer-bytes=%dB" % asked, listen=())
+
+    def value(name):
+        return value_of(parse_metrics(http(http_place(proxy), "/metrics")[2]), "criproxyd_" + name)
+
+    line = proxy.wait_for_line(r"^buffers ")
+    receive, send = re.search(r" asked=%d receive=(\d+) send=(\d+)" % asked, line).groups()
+    assert value("receive_buffers_bytes") >= int(receive) >= asked
+    assert value("send_buffers_bytes") >= int(send) >= asked
+    with Origin(name="counted") as origin:
+        assert ask(CLIENTS[0], proxy, cri_of(origin)) == "counted"
+    wait_until(lambda: value("datagrams_in_total") > 3 and value("datagrams_out_total") > 3)
+    assert value("datagrams_overflowed_total") == 0
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.connect(("127.0.0.1", proxy.port("coaps")))
+        proxy.process.send_signal(signal.SIGSTOP)
+        for _ in range(1000):
+            sock.send(bytes(1000))
+        proxy.process.send_signal(signal.SIGCONT)
+
+        def has_overflowed():
+            sock.send(bytes(1000))  # the kernel tells with what comes next
+            return value("datagrams_overflowed_total") > 0
+        wait_until(has_overflowed)
+    proxy.stop_cleanly()
