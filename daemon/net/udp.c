@@ -518,12 +518,18 @@ static void set_buffers(int fd, const struct address *local, const struct udp_op
     raise_buffer(fd, SO_RCVBUF, SO_RCVBUFFORCE, value);
     raise_buffer(fd, SO_SNDBUF, SO_SNDBUFFORCE, value);
     int receive = buffer_of(fd, SO_RCVBUF), send = buffer_of(fd, SO_SNDBUF);
-    if (options->tells_buffers && (receive < value || send < value)) {
-        log_event(LOG_WARNING, "buffers_small",
-                  "address=%s asked=%d receive=%d send=%d help=\"raise net.core.rmem_max and "
-                  "net.core.wmem_max, or lower listen.buffer-bytes\"",
-                  address_format(local, text), value, receive, send);
+    if (!options->tells_buffers) {
+        return;
     }
+    if (receive >= value && send >= value) {
+        log_event(LOG_INFO, "buffers", "address=%s asked=%d receive=%d send=%d",
+                  address_format(local, text), value, receive, send);
+        return;
+    }
+    log_event(LOG_WARNING, "buffers_small",
+              "address=%s asked=%d receive=%d send=%d help=\"raise net.core.rmem_max and "
+              "net.core.wmem_max, or lower listen.buffer-bytes\"",
+              address_format(local, text), value, receive, send);
 }
 
 /*

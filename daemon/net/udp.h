@@ -59,7 +59,7 @@ struct udp_options {
     bool reuse_port;       /* SO_REUSEPORT: one of several workers' sockets */
     bool want_local;       /* fill path.local of incoming datagrams (a wildcard address is bound) */
     uint32_t buffer_bytes; /* SO_RCVBUF and SO_SNDBUF, never lowered; 0: the system's default */
-    bool tells_buffers;    /* log where that could not be had */
+    bool tells_buffers;    /* log what was asked for and what there is */
     uint32_t datagram_max; /* a longer datagram arrives truncated; 0: UDP_DATAGRAM_MAX */
     bool gso, gro;         /* group datagrams where the kernel can (udp(7), UDP_SEGMENT, UDP_GRO) */
     int fd;                /* an inherited, bound socket to take over, or -1 */
