@@ -199,7 +199,7 @@ def far(mtu):
         came[host] = [path for path in came[host] if path[0] == "o"]
     print(json.dumps({"answers": answers, "wrong": wrong, "longest": capture.longest,
                       "fragments": capture.fragments, "in_order": in_order, "came": came,
-                      "refused": refused}), flush=True)
+                      "refused": refused, "has_errors": has_errors}), flush=True)
 
 
 # ---- the near end ----

@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import warnings
 
 import pytest
 
@@ -50,6 +51,10 @@ def assert_in_order(results):
 
 def assert_errors_are_attributed(results):
     """An ICMP error ends the request that it quotes, and none beside."""
+    if not results["has_errors"]:
+        warnings.warn("the limit of ICMP errors cannot be lifted here: who gets them is not tested")
+        return
+    assert results["refused"].keys() == results["answers"].keys()
     for answers in results["refused"].values():
         assert sorted(answers) == [["p%02d" % i, "5.02" if i % 2 else "2.05"] for i in range(BURST)]
 

@@ -245,6 +245,55 @@ static void test_a_refused_group_leaves_one_by_one(void **state)
     stop();
 }
 
+/* What sendmmsg() of a message of several datagrams fails with; 0: it is the kernel's. */
+static int refuses_with;
+
+int __real_sendmmsg(int fd, struct mmsghdr *headers, unsigned count, int flags);
+int __wrap_sendmmsg(int fd, struct mmsghdr *headers, unsigned count, int flags);
+
+int __wrap_sendmmsg(int fd, struct mmsghdr *headers, unsigned count, int flags)
+{
+    unsigned singles = 0;
+
+    while (singles < count && headers[singles].msg_hdr.msg_iovlen == 1) {
+        singles++;
+    }
+    if (refuses_with == 0 || singles == count) {
+        return __real_sendmmsg(fd, headers, count, flags);
+    }
+    if (singles > 0) {
+        return __real_sendmmsg(fd, headers, singles, flags);
+    }
+    errno = refuses_with;
+    return -1;
+}
+
+/* What the kernels and drivers say that cannot group: each datagram arrives, and none is grouped
+ * again, though the kernel would. */
+static void test_every_refusal_is_remembered(void **state)
+{
+    static const int rows[] = {EIO, EINVAL, ENOPROTOOPT, EOPNOTSUPP};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        start(&with_gso, &plain);
+        const struct udp_counters *counters = udp_counters(ends[0].socket);
+        for (unsigned turn = 0; turn < 2; turn++) {
+            refuses_with = turn == 0 ? rows[i] : 0;
+            for (uint32_t number = 1; number <= 5; number++) {
+                send_number(1, number, 1232);
+            }
+            udp_flush(ends[0].socket);
+            run(5 * (turn + 1), 0);
+        }
+        assert_int_equal(counters->datagrams_out, 10);
+        assert_int_equal(counters->gso_refusals, 1);
+        assert_int_equal(counters->gso_messages, 0);
+        assert_int_equal(counters->send_failures, 0);
+        assert_int_equal(ends[0].errors, 0);
+        stop();
+    }
+}
+
 /* Each datagram of a group that has no way has an error of its own; others are still grouped. */
 static void test_errors_of_a_group(void **state)
 {
@@ -357,6 +406,7 @@ int main(void)
         cmocka_unit_test(test_nothing_is_grouped_unless_asked_for),
         cmocka_unit_test(test_many),
         cmocka_unit_test(test_a_refused_group_leaves_one_by_one),
+        cmocka_unit_test(test_every_refusal_is_remembered),
         cmocka_unit_test(test_errors_of_a_group),
         cmocka_unit_test(test_icmp_of_a_group),
         cmocka_unit_test(test_a_message_of_several_is_read_as_several),
