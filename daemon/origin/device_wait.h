@@ -55,8 +55,9 @@ bool device_was_away(struct origin_side *side, struct sending *sending);
 void device_probe(struct origin_side *side, const struct address *address);
 
 /**
- * @p sending is in the queue of a device that is away, and waits as devices.wait says, with its
- * time for an answer after that; others there may make room (origin/room.h).
+ * @p sending is in the queue of a device that is away, and waits as devices.wait says. Its
+ * time for an answer begins when it is sent (send_one(), origin/origin.c). Others there may make
+ * room (origin/room.h).
  *
  * @return false where there is no room.
  */

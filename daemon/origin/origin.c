@@ -454,10 +454,16 @@ __attribute__((cold, noinline)) static enum carrier_result send_lab(struct origi
 static bool send_one(struct origin_side *side, struct sending *sending)
 {
     struct origin *origin = sending->origin;
+    uint64_t deadline_ms = sending->deadline_ms;
+    if (sending->waiting_bytes > 0) { /* for its device, which is back */
+        sending->deadline_ms = context_now_ms(&side->context) +
+                               context_patience_ms(&side->context, sending->is_for_http);
+    }
     enum carrier_result result = side->context.lab == 0
                                      ? carrier_of_sending(sending)->send(side, sending)
                                      : send_lab(side, sending);
     if (result == CARRIER_WAITS) {
+        sending->deadline_ms = deadline_ms;
         return false;
     }
     origin->queue_round = sending->queued.round;
