@@ -39,6 +39,9 @@ struct http_body *http_body_in_the_way(const struct http_body *body, const struc
     if (budget_has(side, more)) {
         return NULL;
     }
+    if (side->http.spare.first != NULL) {
+        return HASH_ENTRY(side->http.spare.first, struct http_body, spare);
+    }
     struct holding *holding = account_yield(&side->http.bodies, &body->remote, more, &is_owed);
     if (holding == NULL || holding == &body->holding) {
         return NULL;
@@ -98,8 +101,19 @@ bool http_body_is_whole(const struct http_body *body)
     return body->is_chunked ? http_chunks_ended(&body->chunks) : body->left == 0;
 }
 
+void http_body_spare(struct http_body *body, struct client_side *side)
+{
+    if (!body->is_spare) {
+        body->is_spare = true;
+        list_add(&side->http.spare, &body->spare);
+    }
+}
+
 void http_body_clear(struct http_body *body, struct client_side *side)
 {
+    if (body->is_spare) {
+        list_remove(&side->http.spare, &body->spare);
+    }
     account_discharge(&side->http.bodies, &body->holding);
     side->http.body_bytes -= body->capacity;
     free(body->data);

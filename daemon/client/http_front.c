@@ -139,7 +139,7 @@ static void front_leave_ready(struct http_front *front)
 
 /* --- bodies of requests ------------------------------------------------------ */
 
-static void drop_body(struct http_front *front)
+void front_drop_body(struct http_front *front)
 {
     http_body_clear(&front->body, front->stream->side);
     timer_cancel(&front->stream->side->context.wheel, &front->timer);
@@ -223,7 +223,7 @@ void front_end_exchange(struct http_front *front, bool keeps_alive)
     struct stream *stream = front->stream;
     free(front->exchange);
     front->exchange = NULL;
-    drop_body(front);
+    front_drop_body(front);
     front->scanned = 0;
     front->has_blank = false;
     if (!keeps_alive || stream->state != STREAM_OPEN) {
@@ -275,9 +275,13 @@ void front_refuse(struct http_front *front, int status, const char *why, const c
     front_end_exchange(front, keeps_alive);
 }
 
-/* Its body makes room for one of another source. */
+/* Its body makes room for another. */
 static void front_displace(struct http_front *front)
 {
+    if (front->body.is_spare) {
+        front_drop_body(front);
+        return;
+    }
     account_note_displaced(&front->body.holding);
     front_refuse(front, 503, "the body made room for others", front->exchange->origin, false);
 }
@@ -364,15 +368,17 @@ static bool make_message(struct http_front *front, const struct block *block,
 
 static void front_ask(struct http_front *front, const struct block *block)
 {
-    uint8_t buffer[HTTP_OPTIONS_MAX];
+    uint8_t buffer[HTTP_OPTIONS_MAX], echoed[HTTP_ECHOED_MAX];
     struct stream *stream = front->stream;
     struct leg leg = stream_make_leg(stream);
     struct message message;
-    leg.goes_on = block != NULL || front->exchange->upload.offset > 0;
+    leg.goes_on =
+        block != NULL || front->exchange->upload.offset > 0 || front->exchange->echo_len > 0;
     if (!make_message(front, block, buffer, &message)) {
         front_refuse(front, 413, "the body has too many blocks", front->exchange->origin, false);
         return;
     }
+    front_put_echo(front, echoed, &message);
     front->state = FRONT_WAITING;
     leg.outlives = !front->exchange->wants_events;
     leg.is_part = front->exchange->upload.is_on && !front->exchange->upload.is_last;
@@ -387,7 +393,7 @@ static void front_ask(struct http_front *front, const struct block *block)
     request_handle(stream->side, &leg, &message, conn_local(stream->conn));
     front->is_asking = false;
     if (front->exchange != NULL && !front->exchange->has_events && !front->exchange->upload.is_on) {
-        drop_body(front); /* the fetch or transfer has a copy */
+        front_keep_body(front); /* the fetch or transfer has a copy */
     }
     refuse_unanswered(front);
 }
@@ -484,6 +490,7 @@ static void front_begin(struct http_front *front, const struct http_ask *ask, st
         return;
     }
     front->exchange->keeps_alive = ask->line.keeps_alive && !is_last;
+    front_note_fresh(front);
     if (has_body) {
         begin_body(front, ask);
     } else {
@@ -638,6 +645,7 @@ struct http_front *http_front_new(struct stream *stream)
         return NULL;
     }
     front->stream = stream;
+    front->opened_ms = context_now_ms(&stream->side->context);
     front->parse = http_parse_new(&parse_calls, front);
     if (front->parse == NULL) {
         free(front);
@@ -652,7 +660,7 @@ void http_front_free(struct http_front *front)
         return;
     }
     front_leave_ready(front);
-    drop_body(front);
+    front_drop_body(front);
     free(front->exchange);
     free(front->parse);
     free(front);
@@ -753,8 +761,9 @@ static void front_turn(struct http_front *front)
         front_ask_group(front);
         return;
     }
-    if (exchange->upload.is_due) {
+    if (exchange->upload.is_due || exchange->is_due) {
         exchange->upload.is_due = false;
+        exchange->is_due = false;
         front_ask(front, NULL);
         return;
     }

@@ -37,7 +37,8 @@ struct reply;
 /* Of one engine. */
 struct http_fronts {
     struct list ready;          /* connections with something to do at the end of the turn */
-    uint64_t body_bytes;        /* of requests that are being received, */
+    struct list spare;          /* bodies that make room first, the oldest at the head */
+    uint64_t body_bytes;        /* of requests that are received or may be sent again, */
     struct account_book bodies; /* and which source holds how much of them */
     uint64_t date_s;            /* when the date was made, */
     char date[HTTP_DATE_BYTES]; /* which is that of answers */
@@ -133,6 +134,9 @@ struct http_upload {
     uint64_t body_len; /* of the body; 0: not known */
 };
 
+/* The longest value of Echo (RFC 9175 section 2.2.1). */
+#define HTTP_ECHO_MAX 40u
+
 struct http_exchange {
     uint8_t code; /* the method */
     bool is_head;
@@ -149,7 +153,11 @@ struct http_exchange {
         group_s; /* the target is a group: Multicast-Timeout; 0: it is none, or not known yet */
     bool wants_group; /* it is to be asked again, with that */
     bool is_held;     /* by a fault of a lab: it comes to request_handle() later */
-    bool wants_block; /* the next one is due: */
+    bool may_repeat;  /* for an Echo challenge (http_echo.c) */
+    bool is_due;      /* it is to be repeated, with */
+    uint8_t echo_len, echo[HTTP_ECHO_MAX]; /* this; len 0: nothing has been asked for */
+    size_t body_len;                       /* of its body, when it was sent on */
+    bool wants_block;                      /* the next one is due: */
     uint8_t block_szx;
     uint32_t block_num;
     struct http_tag etag; /* of the blocks; len 0: none */
@@ -204,6 +212,8 @@ struct http_body {
     struct holding holding; /* and charged to the source of the client, */
     struct address remote;  /* which is here */
     uint64_t begun_ms;
+    struct list_node spare; /* of http_fronts */
+    bool is_spare;
 };
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A connection that speaks HTTP; shared by http_front.c (requests), http_body.c and http_upload.c
- * (their bodies), and http_give.c (answers).
+ * (their bodies), http_give.c (answers), and http_echo.c (challenges).
  */
 #ifndef CRIPROXY_HTTP_FRONT_INTERNAL_H
 #define CRIPROXY_HTTP_FRONT_INTERNAL_H
@@ -33,6 +33,7 @@ struct http_front {
     size_t scanned; /* of a head */
     bool has_blank; /* an empty line before it has been left out */
     uint32_t requests;
+    uint64_t opened_ms;             /* the connection */
     uint8_t token[FRONT_TOKEN_LEN]; /* of the CoAP request; another one for each */
     bool is_ready, is_asking;
 };
@@ -70,6 +71,12 @@ size_t http_body_check(struct http_body *body, struct bytes input);
 
 /** Whether all of it has been checked; false before. */
 bool http_body_is_whole(const struct http_body *body);
+
+/**
+ * It has been sent on, and is kept only to be sent once more: it makes room before any other, as by
+ * http_body_in_the_way(). Ends with http_body_clear(). Nothing is done where it is so already.
+ */
+void http_body_spare(struct http_body *body, struct client_side *side);
 
 /** Frees what it holds, and gives it back to its source. */
 void http_body_clear(struct http_body *body, struct client_side *side);
@@ -114,6 +121,34 @@ bool front_take_block(struct http_front *front, uint8_t buffer[HTTP_OPTIONS_MAX]
  */
 bool front_upload_is_answered(struct http_front *front, const struct reply *reply,
                               struct reply *ret_reply);
+
+/** The body of its request, if it has one, is of no use any more: frees it. */
+void front_drop_body(struct http_front *front);
+
+/* Options of one request with Echo: 40 bytes at most (RFC 9175 section 2.2.1), and its head. */
+#define HTTP_ECHOED_MAX (HTTP_OPTIONS_MAX + HTTP_ECHO_MAX + 5u)
+
+/** Its request has just come: note whether Echo may be answered for it. Cannot fail. */
+void front_note_fresh(struct http_front *front);
+
+/** Its request has been sent on: keep the body if it may have to be sent again, else free it. */
+void front_keep_body(struct http_front *front);
+
+/**
+ * Add Echo to the options of @p message where its request is repeated.
+ *
+ * @param buffer that the options may borrow from then.
+ */
+void front_put_echo(const struct http_front *front, uint8_t buffer[HTTP_ECHOED_MAX],
+                    struct message *message);
+
+/**
+ * Whether @p reply is an Echo challenge of the origin server, and the request is repeated for it.
+ *
+ * @param ret_reply if not, what its client is told, borrowed as @p reply.
+ */
+bool front_take_challenge(struct http_front *front, const struct reply *reply,
+                          struct reply *ret_reply);
 
 /** More of its body is waited for, for a while. */
 void front_wait_for_body(struct http_front *front);

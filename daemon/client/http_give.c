@@ -296,11 +296,15 @@ static bool take_group(struct http_front *front, const struct reply *reply)
 void http_front_reply(struct http_front *front, const struct leg *leg, const struct reply *reply)
 {
     const struct http_exchange *exchange = front->exchange;
-    struct reply answer;
+    struct reply told, answer;
     if (exchange == NULL || front->state != FRONT_WAITING ||
         !bytes_equal(leg->token, (struct bytes){front->token, sizeof(front->token)})) {
         return; /* to a request that was given up */
     }
+    if (front_take_challenge(front, reply, &told)) {
+        return;
+    }
+    reply = &told;
     if (exchange->upload.is_on) {
         if (!front_upload_is_answered(front, reply, &answer)) {
             return;
