@@ -194,7 +194,7 @@ void cached_make_valid(struct reply *reply, uint8_t etag_option[ETAG_OPTION_MAX]
                           (struct bytes){etag_option, freshness_etag_option(etag, etag_option)});
 }
 
-/* Stale: to be validated, where it can be, else of no use any more. */
+/* Stale, or its client wants it validated: where it can be, else it is of no use any more. */
 static void consider(struct fetch_side *side, struct cache_entry *entry,
                      const struct question *question, struct cached_lookup *lookup)
 {
@@ -229,7 +229,8 @@ static struct cache_entry *cached_look_at(struct fetch_side *side, const struct 
         struct representation kept = cache_entry_get(&side->cache, entry);
         bool is_of_use =
             !needs_whole || (kept.code == CODE(2, 5) && !freshness_is_partial(kept.options));
-        if (is_of_use && cached_is_for(side, entry, lookup->hop_limit) &&
+        if (is_of_use && !question->is_not_from_cache &&
+            cached_is_for(side, entry, lookup->hop_limit) &&
             freshness_is_fresh(&kept, max_age_cap_s(side), context_now_ms(&side->context))) {
             return entry;
         }
@@ -269,7 +270,7 @@ static struct cache_entry *cached_look(struct fetch_side *side, const struct que
         return NULL;
     }
     ret_lookup->has_key = true;
-    if (!is_on || question->is_registration || question->is_not_from_cache) {
+    if (!is_on || question->is_registration) {
         return NULL;
     }
     /* What asks for a block may have it of a body that is here as a whole. */
@@ -279,7 +280,8 @@ static struct cache_entry *cached_look(struct fetch_side *side, const struct que
     if (entry == NULL) {
         entry = cached_look_at(side, key, question, ret_lookup);
     }
-    if (entry == NULL) {
+    /* Neither what replicas share nor another worker's answer is for a client that wants none. */
+    if (entry == NULL && !question->is_not_from_cache) {
         note_miss(side, ret_lookup);
     }
     return entry;

@@ -131,7 +131,7 @@ struct question {
     bool needs_echo;         /* refused until its client answers Echo, if by nothing else */
     bool is_registration;    /* to be answered by an observation */
     bool takes_blocks;       /* its client does */
-    bool is_not_from_cache;  /* its client wants an answer of the origin server's, */
+    bool is_not_from_cache;  /* its client wants what the origin server says or validates, */
     bool is_not_stored;      /* or one that is not kept, */
     bool is_only_from_cache; /* or none from there */
     bool waits; /* question_ask() does not look yet: its caller has something to do before */
