@@ -261,6 +261,14 @@ static void take_forwarded(struct http_ask *ask, struct bytes value)
 {
     (void)value;
     ask->is_passed_on = true;
+    ask->is_relayed = true;
+}
+
+static void take_early_data(struct http_ask *ask, struct bytes value)
+{
+    (void)value; /* "1" alone is valid (RFC 8470 section 5.1) */
+    ask->is_relayed = true;
+    ask->is_early = true;
 }
 
 static void take_expect(struct http_ask *ask, struct bytes value)
@@ -290,6 +298,7 @@ static void take_max_forwards(struct http_ask *ask, struct bytes value)
 static void take_via(struct http_ask *ask, struct bytes value)
 {
     ask->is_passed_on = true;
+    ask->is_relayed = true;
     if (value.len > 0 &&
         memmem(value.data, value.len, ask->via_token.data, ask->via_token.len) != NULL) {
         ask_refuse(ask, 508, "the request has been here before");
@@ -325,6 +334,7 @@ static const struct field_row fields[] = {
     {"forwarded", take_forwarded},
     {"x-forwarded-for", take_forwarded},
     {"x-real-ip", take_forwarded},
+    {"early-data", take_early_data},
     {"expect", take_expect},
     {"max-forwards", take_max_forwards},
     {"via", take_via},

@@ -41,6 +41,8 @@ struct http_ask {
     bool is_cross_site; /* a page of another site has caused it, */
     bool is_document;   /* by a link that its reader has followed */
     bool is_passed_on;  /* another server has sent it on: its client need not be on this host */
+    bool is_relayed;    /* that server says so: when its client made it is not known, */
+    bool is_early;      /* but that it was in TLS early data (RFC 8470 section 5.1) */
     bool if_match_any, if_none_match_any;
     bool has_if_match, has_foreign_tags;
     bool has_max_forwards;

@@ -109,11 +109,17 @@ void http_body_spare(struct http_body *body, struct client_side *side)
     }
 }
 
-void http_body_clear(struct http_body *body, struct client_side *side)
+void http_body_need(struct http_body *body, struct client_side *side)
 {
     if (body->is_spare) {
+        body->is_spare = false;
         list_remove(&side->http.spare, &body->spare);
     }
+}
+
+void http_body_clear(struct http_body *body, struct client_side *side)
+{
+    http_body_need(body, side);
     account_discharge(&side->http.bodies, &body->holding);
     side->http.body_bytes -= body->capacity;
     free(body->data);

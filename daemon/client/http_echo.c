@@ -12,11 +12,13 @@
 /* A request that comes within so long of the opening of its connection is no older than that. */
 #define FRESH_MS 10000u
 
-void front_note_fresh(struct http_front *front)
+void front_note_fresh(struct http_front *front, const struct http_ask *ask)
 {
     uint64_t now_ms = context_now_ms(&front->stream->side->context);
     bool is_safe = front->exchange->code == CODE_GET || front->exchange->code == CODE_FETCH;
-    front->exchange->may_repeat = is_safe || now_ms - front->opened_ms <= FRESH_MS;
+    front->exchange->is_early = ask->is_early;
+    front->exchange->may_repeat =
+        is_safe || (!ask->is_relayed && now_ms - front->opened_ms <= FRESH_MS);
 }
 
 void front_put_echo(const struct http_front *front, uint8_t buffer[HTTP_ECHOED_MAX],
@@ -33,8 +35,10 @@ void front_put_echo(const struct http_front *front, uint8_t buffer[HTTP_ECHOED_M
 
 void front_keep_body(struct http_front *front)
 {
-    front->exchange->body_len = front->body.len;
-    if (front->exchange->may_repeat && front->body.len > 0) {
+    struct http_exchange *exchange = front->exchange;
+    bool is_sent_on = exchange->code != CODE_GET && exchange->code != CODE_DELETE;
+    exchange->body_len = is_sent_on ? front->body.len : 0;
+    if (exchange->may_repeat && exchange->body_len > 0) {
         timer_cancel(&front->stream->side->context.wheel, &front->timer);
         http_body_spare(&front->body, front->stream->side);
     } else {
@@ -56,6 +60,7 @@ static void repeat_request(struct http_front *front, struct bytes echo)
     exchange->upload.is_due = exchange->upload.is_on;
     exchange->wants_block = exchange->is_started;
     exchange->is_due = !exchange->upload.is_on && !exchange->is_started;
+    http_body_need(&front->body, front->stream->side);
     front_make_ready(front);
 }
 
@@ -76,6 +81,10 @@ bool front_take_challenge(struct http_front *front, const struct reply *reply,
     }
     if (!is_second && exchange->may_repeat && has_its_body(front)) {
         repeat_request(front, echo);
+        return true;
+    }
+    if (exchange->is_early && !exchange->may_repeat) {
+        front_refuse(front, 425, why, exchange->origin, false);
         return true;
     }
     *ret_reply = (struct reply){.code = CODE(5, 3),

@@ -490,7 +490,7 @@ static void front_begin(struct http_front *front, const struct http_ask *ask, st
         return;
     }
     front->exchange->keeps_alive = ask->line.keeps_alive && !is_last;
-    front_note_fresh(front);
+    front_note_fresh(front, ask);
     if (has_body) {
         begin_body(front, ask);
     } else {

@@ -154,6 +154,7 @@ struct http_exchange {
     bool wants_group; /* it is to be asked again, with that */
     bool is_held;     /* by a fault of a lab: it comes to request_handle() later */
     bool may_repeat;  /* for an Echo challenge (http_echo.c) */
+    bool is_early;    /* it was in TLS early data */
     bool is_due;      /* it is to be repeated, with */
     uint8_t echo_len, echo[HTTP_ECHO_MAX]; /* this; len 0: nothing has been asked for */
     size_t body_len;                       /* of its body, when it was sent on */

@@ -78,6 +78,9 @@ bool http_body_is_whole(const struct http_body *body);
  */
 void http_body_spare(struct http_body *body, struct client_side *side);
 
+/** It is to be sent once more, at the end of the turn: it makes room only as one that comes. */
+void http_body_need(struct http_body *body, struct client_side *side);
+
 /** Frees what it holds, and gives it back to its source. */
 void http_body_clear(struct http_body *body, struct client_side *side);
 
@@ -129,7 +132,7 @@ void front_drop_body(struct http_front *front);
 #define HTTP_ECHOED_MAX (HTTP_OPTIONS_MAX + HTTP_ECHO_MAX + 5u)
 
 /** Its request has just come: note whether Echo may be answered for it. Cannot fail. */
-void front_note_fresh(struct http_front *front);
+void front_note_fresh(struct http_front *front, const struct http_ask *ask);
 
 /** Its request has been sent on: keep the body if it may have to be sent again, else free it. */
 void front_keep_body(struct http_front *front);
