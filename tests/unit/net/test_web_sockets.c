@@ -5,6 +5,7 @@
 #include "support/test.h"
 
 #include <event2/event.h>
+#include <stdarg.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -27,6 +28,19 @@ static CURLMcode note_action(CURLM *multi, curl_socket_t fd, int what, int *runn
     told_what = what;
     *running = 1;
     return CURLM_OK;
+}
+
+/* CURLINFO_PRIVATE: whose socket it was. */
+static struct web_request request;
+
+static CURLcode note_info(CURL *easy, CURLINFO info, ...)
+{
+    va_list arguments;
+    (void)easy;
+    va_start(arguments, info);
+    *va_arg(arguments, struct web_request **) = &request;
+    va_end(arguments);
+    return CURLE_OK;
 }
 
 static uint64_t no_turn(void *context, uint64_t now_ms)
@@ -54,6 +68,8 @@ static int set_up(void **state)
     memset(&world, 0, sizeof(world));
     told = 0;
     web_curl.multi_socket_action = note_action;
+    web_curl.easy_getinfo = note_info;
+    request = (struct web_request){.is_clean = true};
     assert_int_equal(loop_new(no_turn, NULL, &world.loop), 0);
     assert_int_equal(hash_map_init(&world.web.sockets, 16, 0), 0);
     world.web.loop = world.loop;
@@ -131,8 +147,28 @@ static void test_a_socket_that_can_be_written_to_does_not_wake(void **state)
     want(world, CURL_POLL_INOUT);
     turn(world);
     assert_int_equal(told_what, CURL_CSELECT_OUT);
+    told = 0;
     want(world, CURL_POLL_REMOVE);
-    assert_int_equal(event_count(world), without);
+    assert_int_equal(event_count(world), without + 1); /* for what nobody has asked for */
+    turn(world);
+    assert_int_equal(event_count(world), without + 1);
+    assert_int_equal(told, 0);
+}
+
+/* It would be taken for the answer to the next request. A request that is paused has its own. */
+static void test_what_nobody_has_asked_for_ends_the_connection(void **state)
+{
+    struct world *world = *state;
+    char byte;
+    for (int is_over = 0; is_over <= 1; is_over++) {
+        want(world, CURL_POLL_IN);
+        request.is_clean = is_over != 0;
+        want(world, CURL_POLL_REMOVE);
+        assert_int_equal(send(world->peer, "x", 1, 0), 1);
+        turn(world);
+        assert_int_equal(recv(world->peer, &byte, 1, MSG_DONTWAIT), is_over != 0 ? 0 : -1);
+        assert_int_equal(told, 0);
+    }
 }
 
 /* Neither is a socket of somebody else's watched, nor is the number of the first one told. */
@@ -182,6 +218,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_what_comes_on_an_idle_connection_is_met_once, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_a_socket_that_can_be_written_to_does_not_wake, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(test_what_nobody_has_asked_for_ends_the_connection, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_the_number_of_a_closed_socket_is_free, set_up,
                                         tear_down),
