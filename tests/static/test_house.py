@@ -280,6 +280,17 @@ def test_what_cmake_needs_is_installed():
         assert re.search(r"\s%s\s" % re.escape(package), listed), package
 
 
+def test_what_tests_would_be_skipped_without_is_installed():
+    """scripts/deps has the packages that CONTRIBUTING says system tests ask for: no test is skipped in
+    CI on a machine where Debian has them."""
+    [text] = re.findall(r"what needs other HTTP software.*is skipped without it",
+                        read("docs/CONTRIBUTING.md"))
+    packages = re.findall(r"`([^`]+)`", text)
+    assert len(packages) >= 7
+    listed = re.findall(r"[\w.+-]+", read("scripts/deps").split("say() {")[0])
+    assert set(packages) <= set(listed)
+
+
 @pytest.mark.parametrize("name", PYTHON_TESTS)
 def test_system_tests_say_what_they_show(name):
     """Every test has a docstring that cites CONFORMANCE ids, or says what else it is about."""

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """nginx and HAProxy in front of the proxy, for HTTP/2 and names, with the configuration that the
-guide "From the web to a device and back" prints (HC-1). Debian's nginx-light and haproxy."""
+guide "From the web to a device and back" prints (HC-1). Debian's nginx and haproxy."""
 
 import json
 import os
