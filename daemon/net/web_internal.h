@@ -97,6 +97,13 @@ int web_sockets_on_want(CURL *easy, curl_socket_t fd, int what, void *context, v
 /** A socket for libcurl. @return it, to be closed with web_sockets_close(), or -errno */
 int web_sockets_open(struct web_pool *pool, int family, int type, int protocol);
 
+/**
+ * The request of @p easy is about to be paused for the first time. Its connection, if it was kept,
+ * may be one that libcurl has not said it wants: the answer was there at once. What comes is the
+ * rest of it.
+ */
+void web_sockets_on_pause(struct web_pool *pool, CURL *easy);
+
 /** @return as close() */
 int web_sockets_close(struct web *web, int fd);
 

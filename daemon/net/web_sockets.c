@@ -11,6 +11,7 @@
 #include "net/web_internal.h"
 
 #include "net/loop_internal.h"
+#include "net/sockaddr.h"
 
 #include <errno.h>
 #include <event2/event.h>
@@ -148,6 +149,32 @@ int web_sockets_open(struct web_pool *pool, int family, int type, int protocol)
     }
     at->is_ours = true;
     return fd;
+}
+
+/* 0 where it has none. */
+static uint16_t local_port_of(int fd)
+{
+    union sockaddr_any own;
+    struct address address = {0};
+    socklen_t len = sizeof(own);
+    if (getsockname(fd, &own.any, &len) == 0) {
+        sockaddr_to_address(&own, len, &address);
+    }
+    return address.port;
+}
+
+void web_sockets_on_pause(struct web_pool *pool, CURL *easy)
+{
+    long port = 0; /* CURLINFO_ACTIVESOCKET is of no use before the end */
+    uint64_t cursor = 0;
+    struct hash_node *node;
+    (void)web_curl.easy_getinfo(easy, CURLINFO_LOCAL_PORT, &port);
+    while ((node = hash_map_walk(&pool->web->sockets, &cursor)) != NULL) {
+        struct web_socket *at = HASH_ENTRY(node, struct web_socket, node);
+        if (at->pool == pool && at->is_kept && local_port_of(at->fd) == port) {
+            at->is_kept = false;
+        }
+    }
 }
 
 int web_sockets_close(struct web *web, int fd)

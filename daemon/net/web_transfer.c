@@ -194,10 +194,19 @@ static void drop_skipped(struct web_request *request)
     }
 }
 
+/* It is about to be paused. */
+static void leave_unclean(struct web_request *request)
+{
+    if (request->is_clean) {
+        web_sockets_on_pause(request->pool, request->easy);
+    }
+    request->is_clean = false;
+}
+
 /* The part is read, and more follows. @return what the callback has to. */
 static size_t hold_part(struct web_request *request)
 {
-    request->is_clean = false;
+    leave_unclean(request);
     if (info_of(request, CURLINFO_HTTP_VERSION) > CURL_HTTP_VERSION_1_1) {
         request->is_over_2 = true;
         return 0;
@@ -273,7 +282,7 @@ static size_t web_on_body(char *data, size_t size, size_t count, void *context)
     }
     if (has_to_wait(request, request->body_len + count)) {
         request->is_paused = true;
-        request->is_clean = false;
+        leave_unclean(request);
         web->paused_count++;
         atomic_fetch_add_explicit(&web->counters.paused, 1, memory_order_relaxed);
         return CURL_WRITEFUNC_PAUSE;
