@@ -29,7 +29,7 @@ def make_ca(folder, name):
             "-out", name + ".pem", "-keyout", name + ".key", cwd=folder)
 
 
-def make_certificate(folder, name, issuer, *dates):
+def make_certificate(folder, name, issuer, *dates, alternative=None):
     """Signed by @issuer; `openssl ca` is what can make one that has expired."""
     openssl("req", "-new", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
             "-subj", "/CN=" + name, "-out", name + ".csr", "-keyout", name + ".key", cwd=folder)
@@ -38,7 +38,7 @@ def make_certificate(folder, name, issuer, *dates):
         "[ca]\ndefault_ca=own\n[own]\ndatabase=index.txt\nnew_certs_dir=.\nrand_serial=yes\n"
         "default_md=sha256\npolicy=any\nunique_subject=no\nx509_extensions=leaf\n"
         "[any]\ncommonName=supplied\n"
-        "[leaf]\nbasicConstraints=CA:FALSE\nsubjectAltName=DNS:%s\n" % name)
+        "[leaf]\nbasicConstraints=CA:FALSE\nsubjectAltName=%s\n" % (alternative or "DNS:" + name))
     openssl("ca", "-batch", "-config", "ca.cnf", "-cert", issuer + ".pem", "-keyfile",
             issuer + ".key", "-in", name + ".csr", "-out", name + ".pem",
             *(dates or ("-days", "2")), cwd=folder)

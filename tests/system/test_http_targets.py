@@ -21,6 +21,8 @@ from conftest import UNHURRIED
 from processes import Proxy, wait_until
 from stream_wire import CSM, Stream
 from target import FORMS, Target
+from test_handshakes import make_ca
+from test_handshakes import make_certificate as make_signed
 from test_upstream import ask, make_certificate
 from web_origins import files, proxy
 
@@ -432,6 +434,26 @@ def test_certificates(tmp_path, files, alternative, trusted, code_text, words):
                   listen=("127.0.0.1",))
     answer = ask(proxy, server.target("x", scheme="https"))
     assert answer.code_text == code_text and words in answer.payload
+    assert bool(server.seen) == (code_text == "2.05")
+    proxy.stop_cleanly()
+    server.stop()
+
+
+@pytest.mark.parametrize("dates, code_text, words", [
+    (("20200101000000Z", "20910101000000Z"), "2.05", b"made with http.server"),
+    (("20200101000000Z", "20200201000000Z"), "5.02", b"not accepted: certificate has expired"),
+    (("20900101000000Z", "20910101000000Z"), "5.02", b"not accepted: certificate is not yet valid"),
+], ids=["good", "expired", "early"])
+def test_certificates_out_of_their_time(tmp_path, dates, code_text, words):
+    """CH-11: of the right host and authority, and what is wrong is said."""
+    make_ca(tmp_path, "ca")
+    make_signed(tmp_path, "dated", "ca", "-startdate", dates[0], "-enddate", dates[1],
+                alternative="IP:127.0.0.1")
+    server = Server((tmp_path / "dated.pem", tmp_path / "dated.key"))
+    proxy = Proxy(*UNHURRIED, "--set", "upstream.ca=%s" % (tmp_path / "ca.pem"),
+                  listen=("127.0.0.1",))
+    answer = ask(proxy, server.target("x", scheme="https"))
+    assert answer.code_text == code_text and words in answer.payload, answer.payload
     assert bool(server.seen) == (code_text == "2.05")
     proxy.stop_cleanly()
     server.stop()
