@@ -409,6 +409,28 @@ def test_the_environment_is_not_asked(server):
         proxy.stop_cleanly()
 
 
+def test_what_is_kept_of_a_user_is_not_sent(tmp_path):
+    """CH-2: not the password of .netrc in the home of the process; and no cookie comes again."""
+    (tmp_path / ".netrc").write_text("machine 127.0.0.1 login dash password eton\n"
+                                     "default login dash password eton\n")
+    (tmp_path / ".netrc").chmod(0o600)
+    heads = []
+
+    def talk(sock):
+        for _ in range(2):
+            heads.append(sock.recv(65536))
+            sock.sendall(OK + b"Set-Cookie: crumb=1; Path=/\r\nContent-Length: 2\r\n\r\nok")
+
+    # One worker, one connection, and no answer is kept: what libcurl has kept would go along.
+    proxy = Proxy("--set", "proxy.workers=1", listen=("127.0.0.1",),
+                  environment=dict(os.environ, HOME=str(tmp_path), NETRC=str(tmp_path / ".netrc")))
+    with raw_server(talk) as target:
+        assert [ask(proxy, target).payload for _ in range(2)] == [b"ok", b"ok"]
+    assert [head.split(b"\r\n")[0] for head in heads] == [b"GET /x HTTP/1.1"] * 2
+    assert not [head for head in heads if b"uthorization" in head or b"ookie" in head]
+    proxy.stop_cleanly()
+
+
 def test_a_name_is_resolved_and_its_addresses_are_checked(server):
     """CH-1, CH-2: by the proxy's own resolver; an address that is denied is not tried."""
     denied = ("--set", "access no.target=http://127.0.0.0/8", "--set",
