@@ -11,9 +11,12 @@
  *
  * Groups. Datagrams of one size to one peer are one message with UDP_SEGMENT. A datagram joins the
  * latest group of its peer or begins one behind it, so the order towards a peer stays. Only sizes
- * that fit any path are grouped, as the kernel fragments none of them; on a link with a smaller MTU
- * it refuses the group (EINVAL), and without a checksum in the device or with IPsec it says EIO.
- * Then the datagrams leave one by one, and the socket remembers it.
+ * that fit an MTU of 1,280 are grouped, which any path of IPv6 has and RFC 7252 section 4.6 assumes
+ * for IPv4, as the kernel fragments none of them; on a link with a smaller MTU it refuses the group
+ * (EINVAL), and without a checksum in the device or with IPsec it says EIO. Then the datagrams
+ * leave one by one, and the socket remembers it. A smaller MTU behind a router of IPv4 is not known
+ * here: the router fragments them. Linux reserves one identification for each group, so those of
+ * the next group repeat the last one's.
  */
 #include "net/udp_internal.h"
 
