@@ -24,7 +24,8 @@ static const struct http_field *next_field(const struct http_response *response,
 {
     while (*at < response->field_count) {
         const struct http_field *field = &response->fields[(*at)++];
-        if (strcasecmp(field->name, name) == 0) {
+        /* Most differ in their first letter: a dozen names are asked for in each answer. */
+        if (((field->name[0] ^ name[0]) & ~0x20) == 0 && strcasecmp(field->name, name) == 0) {
             return field;
         }
     }
@@ -297,8 +298,12 @@ struct mapping {
     uint32_t format; /* Content-Format, or MEDIA_NONE */
     bool has_max_age;
     uint32_t max_age_s;
-    uint8_t location[CRI_ROOM]; /* an encoded CRI: */
     bool has_location;
+    struct location *location; /* where that is: not cleared in each answer, for its size */
+};
+
+struct location {
+    uint8_t room[CRI_ROOM]; /* an encoded CRI: */
     struct cri target;
 };
 
@@ -459,15 +464,16 @@ static void map_location(struct mapping *mapping)
     const char *text = http_response_field(mapping->response, "Location");
     uint8_t base_room[CRI_ROOM], reference_room[CRI_ROOM];
     struct cri base, reference;
+    struct location *location = mapping->location;
     size_t len = 0;
     mapping->has_location = text != NULL && mapping->question->url != NULL &&
                             parse_uri(mapping->question->url, base_room, &base) &&
                             parse_uri(text, reference_room, &reference) &&
-                            cri_resolve(&base, &reference, mapping->location,
-                                        sizeof(mapping->location), &len, NULL) == CRI_OK &&
-                            cri_decode((struct cri_slice){mapping->location, len}, NULL,
-                                       &mapping->target, NULL) == CRI_OK &&
-                            is_same_authority(&base, &mapping->target);
+                            cri_resolve(&base, &reference, location->room,
+                                        sizeof(location->room), &len, NULL) == CRI_OK &&
+                            cri_decode((struct cri_slice){location->room, len}, NULL,
+                                       &location->target, NULL) == CRI_OK &&
+                            is_same_authority(&base, &location->target);
 }
 
 bool http_response_redirect(const struct http_response *response, const char *url, uint8_t method,
@@ -540,7 +546,7 @@ static void write_answer_options(const struct mapping *mapping, bool with_locati
         message_writer_option_uint(writer, OPTION_observe, 0);
     }
     if (with_location) {
-        write_items(writer, OPTION_location_path, &mapping->target.path);
+        write_items(writer, OPTION_location_path, &mapping->location->target.path);
     }
     if (mapping->format != MEDIA_NONE) {
         message_writer_option_uint(writer, OPTION_content_format, mapping->format);
@@ -549,7 +555,7 @@ static void write_answer_options(const struct mapping *mapping, bool with_locati
         message_writer_option_uint(writer, OPTION_max_age, mapping->max_age_s);
     }
     if (with_location) {
-        write_items(writer, OPTION_location_query, &mapping->target.query);
+        write_items(writer, OPTION_location_query, &mapping->location->target.query);
     }
     write_block(mapping, writer);
 }
@@ -613,8 +619,12 @@ enum reason http_response_map(const struct http_response *response,
         .is_private = question->is_elsewhere || is_for_one(response, question->has_credentials),
         .payload = response->body,
     };
-    struct mapping mapping = {
-        .response = response, .question = question, .mapped = &mapped, .format = MEDIA_NONE};
+    struct location location;
+    struct mapping mapping = {.response = response,
+                              .question = question,
+                              .mapped = &mapped,
+                              .format = MEDIA_NONE,
+                              .location = &location};
     const char *etag = http_response_field(response, "ETag");
     if (etag != NULL && !question->is_elsewhere) {
         mapping.etag_len = http_tag_take(question->tags, etag, mapping.etag);

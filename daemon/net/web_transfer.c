@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <openssl/ssl.h>
 #include <openssl/x509_vfy.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -137,11 +136,21 @@ static size_t web_on_head(char *data, size_t size, size_t count, void *context)
     return count;
 }
 
+/*
+ * A short body has as much as it says: the C library gives such sizes out of what a thread has, and
+ * puts all its free memory in order for 4 KiB.
+ */
+static size_t first_capacity(const struct web_request *request)
+{
+    bool is_short = request->has_length && request->length > 0 && request->length < BODY_FREE_BYTES;
+    return is_short ? (size_t)request->length : BODY_FREE_BYTES;
+}
+
 /* Room for @p needed bytes; false with the reason noted. */
 static bool grow_body(struct web_request *request, size_t needed)
 {
     struct web *web = request->pool->web;
-    size_t capacity = request->body_capacity > 0 ? request->body_capacity : BODY_FREE_BYTES;
+    size_t capacity = request->body_capacity > 0 ? request->body_capacity : first_capacity(request);
     while (capacity < needed) {
         capacity *= 2;
     }
@@ -303,10 +312,11 @@ static size_t web_on_body(char *data, size_t size, size_t count, void *context)
 /* Any host and port of the URL: that address and port. */
 static CURLcode set_connect_to(struct web_request *request)
 {
-    char place[ADDRESS_TEXT_MAX];
+    static const char any[] = "::";
     struct address address = request->address;
     address.scope = 0;
-    (void)snprintf(request->place, sizeof(request->place), "::%s", address_format(&address, place));
+    memcpy(request->place, any, sizeof(any));
+    (void)address_format(&address, request->place + sizeof(any) - 1);
     request->connect_to = (struct curl_slist){.data = request->place};
     return web_curl.easy_setopt(request->easy, CURLOPT_CONNECT_TO, &request->connect_to);
 }
