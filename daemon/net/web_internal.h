@@ -91,7 +91,11 @@ struct web {
     uint64_t body_bytes;   /* allocated for all of them */
 };
 
-/** libcurl wants to know of something of a socket, or no longer: its CURLMOPT_SOCKETFUNCTION. */
+/**
+ * libcurl wants to know of something of a socket, or no longer: its CURLMOPT_SOCKETFUNCTION.
+ *
+ * @return 0, or -1: there is no memory
+ */
 int web_sockets_on_want(CURL *easy, curl_socket_t fd, int what, void *context, void *assigned);
 
 /** A socket for libcurl. @return it, to be closed with web_sockets_close(), or -errno */
@@ -100,7 +104,7 @@ int web_sockets_open(struct web_pool *pool, int family, int type, int protocol);
 /**
  * The request of @p easy is about to be paused for the first time. Its connection, if it was kept,
  * may be one that libcurl has not said it wants: the answer was there at once. What comes is the
- * rest of it.
+ * rest of it, so that it stays open until the request ends.
  */
 void web_sockets_on_pause(struct web_pool *pool, CURL *easy);
 
