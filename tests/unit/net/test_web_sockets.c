@@ -5,6 +5,8 @@
 #include "support/test.h"
 
 #include <event2/event.h>
+#include <netinet/in.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -30,15 +32,20 @@ static CURLMcode note_action(CURLM *multi, curl_socket_t fd, int what, int *runn
     return CURLM_OK;
 }
 
-/* CURLINFO_PRIVATE: whose socket it was. */
+/* CURLINFO_PRIVATE: whose socket it was; CURLINFO_LOCAL_PORT: over which connection. */
 static struct web_request request;
+static long local_port;
 
 static CURLcode note_info(CURL *easy, CURLINFO info, ...)
 {
     va_list arguments;
     (void)easy;
     va_start(arguments, info);
-    *va_arg(arguments, struct web_request **) = &request;
+    if (info == CURLINFO_LOCAL_PORT) {
+        *va_arg(arguments, long *) = local_port;
+    } else {
+        *va_arg(arguments, struct web_request **) = &request;
+    }
     va_end(arguments);
     return CURLE_OK;
 }
@@ -171,6 +178,49 @@ static void test_what_nobody_has_asked_for_ends_the_connection(void **state)
     }
 }
 
+/* As connect_both(), over TCP. @return the port of libcurl's socket */
+static long connect_by_tcp(struct world *world)
+{
+    struct sockaddr_in name = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t len = sizeof(name);
+    int listener = socket(AF_INET, SOCK_STREAM, 0), own = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(bind(listener, (const struct sockaddr *)&name, len), 0);
+    assert_int_equal(listen(listener, 1), 0);
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&name, &len), 0);
+    assert_int_equal(connect(own, (const struct sockaddr *)&name, len), 0);
+    (void)close(world->peer);
+    world->peer = accept(listener, (struct sockaddr *)&name, &len);
+    assert_true(world->peer >= 0);
+    assert_int_equal(dup2(own, world->fd), world->fd);
+    (void)close(own);
+    (void)close(listener);
+    return ntohs(name.sin_port);
+}
+
+/*
+ * The answer to the next request was there at once, so that libcurl has not wanted the socket
+ * before it was paused; the rest of it comes. What comes to another one is as before.
+ */
+static void test_a_request_that_is_paused_at_once_has_asked(void **state)
+{
+    struct world *world = *state;
+    char byte;
+    long port = connect_by_tcp(world);
+    for (int is_other = 0; is_other <= 1; is_other++) {
+        want(world, CURL_POLL_IN);
+        want(world, CURL_POLL_REMOVE);
+        local_port = port + is_other;
+        web_sockets_on_pause(&world->pool, NULL);
+        assert_int_equal(send(world->peer, "x", 1, 0), 1);
+        assert_int_equal(poll(&(struct pollfd){world->fd, POLLIN, 0}, 1, 10000), 1);
+        turn(world);
+        assert_int_equal(poll(&(struct pollfd){world->peer, POLLIN, 0}, 1, is_other * 10000),
+                         is_other);
+        assert_int_equal(recv(world->peer, &byte, 1, MSG_DONTWAIT), is_other ? 0 : -1);
+        assert_int_equal(told, 0);
+    }
+}
+
 /* Neither is a socket of somebody else's watched, nor is the number of the first one told. */
 static void test_the_number_of_a_closed_socket_is_free(void **state)
 {
@@ -220,6 +270,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_socket_that_can_be_written_to_does_not_wake, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_what_nobody_has_asked_for_ends_the_connection, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(test_a_request_that_is_paused_at_once_has_asked, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_the_number_of_a_closed_socket_is_free, set_up,
                                         tear_down),
