@@ -469,8 +469,8 @@ static void map_location(struct mapping *mapping)
     mapping->has_location = text != NULL && mapping->question->url != NULL &&
                             parse_uri(mapping->question->url, base_room, &base) &&
                             parse_uri(text, reference_room, &reference) &&
-                            cri_resolve(&base, &reference, location->room,
-                                        sizeof(location->room), &len, NULL) == CRI_OK &&
+                            cri_resolve(&base, &reference, location->room, sizeof(location->room),
+                                        &len, NULL) == CRI_OK &&
                             cri_decode((struct cri_slice){location->room, len}, NULL,
                                        &location->target, NULL) == CRI_OK &&
                             is_same_authority(&base, &location->target);
