@@ -128,7 +128,7 @@ int web_new(struct loop *loop, const struct web_options *options, const struct w
 static void take_out_request(struct web *web, struct web_request *request)
 {
     struct web_pool *pool = request->pool;
-    (void)web_curl.multi_remove_handle(pool->multi, request->easy);
+    (void)web_curl.multi_remove_handle(pool->multi, request->handle.easy);
     list_remove(request->is_waiting ? &web->waiting : &web->requests, &request->node);
     web->paused_count -= request->is_paused;
     web->part_count -= request->has_part;
@@ -181,7 +181,7 @@ struct web_request *web_send(struct web *web, const struct web_ask *ask, void *u
     request->user = user;
     request->began_ms = loop_now_ms(web->loop);
     if (web_transfer_init(request, ask) != 0 ||
-        web_curl.multi_add_handle(pool->multi, request->easy) != CURLM_OK) {
+        web_curl.multi_add_handle(pool->multi, request->handle.easy) != CURLM_OK) {
         free_request(web, request);
         return NULL;
     }
@@ -334,8 +334,8 @@ static bool ask_over_1(struct web_request *request)
     if (!request->is_over_2 || web_transfer_restart(request) != 0) {
         return false;
     }
-    (void)web_curl.multi_remove_handle(pool->multi, request->easy);
-    return web_curl.multi_add_handle(pool->multi, request->easy) == CURLM_OK;
+    (void)web_curl.multi_remove_handle(pool->multi, request->handle.easy);
+    return web_curl.multi_add_handle(pool->multi, request->handle.easy) == CURLM_OK;
 }
 
 static bool tell_ends(struct web *web)
@@ -382,7 +382,7 @@ static void resume_paused(struct web *web)
         if (request->is_paused && may_go_on) {
             request->is_paused = false;
             web->paused_count--;
-            (void)web_curl.easy_pause(request->easy, CURLPAUSE_CONT);
+            (void)web_curl.easy_pause(request->handle.easy, CURLPAUSE_CONT);
         }
     }
 }
@@ -404,7 +404,7 @@ static void resume_wanted(struct web *web)
         }
         web->paused_count -= request->is_paused;
         request->is_paused = false;
-        (void)web_curl.easy_pause(request->easy, CURLPAUSE_CONT);
+        (void)web_curl.easy_pause(request->handle.easy, CURLPAUSE_CONT);
     }
 }
 

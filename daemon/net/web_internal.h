@@ -15,6 +15,13 @@
 /* Fields of a request, those of the configuration included. */
 #define WEB_FIELDS_MAX 64u
 
+/* A handle of libcurl and the URL that it was last for. */
+struct web_handle {
+    CURL *easy;
+    CURLU *url;     /* parsed, which libcurl copies for each request; */
+    char *url_text; /* NULL: no URL is */
+};
+
 /* A multi handle and its connections: of one set of credentials, or of none. */
 struct web_pool {
     struct list_node node;
@@ -22,8 +29,8 @@ struct web_pool {
     CURLM *multi;
     struct upstream_credentials *credentials; /* acquired; NULL in the clear */
     bool shows_certificate;
-    CURL *spares[WEB_SPARES_MAX]; /* handles of requests that are over, with what all have in common
-                                   */
+    struct web_handle spares[WEB_SPARES_MAX]; /* of requests that are over, with what all have in
+                                                 common */
     size_t spare_count;
     uint32_t requests;      /* now */
     uint64_t idle_since_ms; /* while there is none */
@@ -45,7 +52,7 @@ struct web_upload {
 struct web_request {
     struct list_node node; /* of web->requests, the oldest first, or of web->waiting */
     struct web_pool *pool;
-    CURL *easy;
+    struct web_handle handle;
     struct curl_slist *fields;    /* with their texts in one piece of memory */
     struct curl_slist connect_to; /* one line, which is */
     char place[ADDRESS_TEXT_MAX + 2];

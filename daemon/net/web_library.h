@@ -24,6 +24,9 @@
     FUNCTION(const char *, easy_strerror, (CURLcode code))                                         \
     FUNCTION(struct curl_header *, easy_nextheader,                                                \
              (CURL * easy, unsigned origin, int request, struct curl_header *last))                \
+    FUNCTION(CURLU *, url, (void))                                                                 \
+    FUNCTION(void, url_cleanup, (CURLU * url))                                                     \
+    FUNCTION(CURLUcode, url_set, (CURLU * url, CURLUPart what, const char *text, unsigned flags))  \
     FUNCTION(CURLM *, multi_init, (void))                                                          \
     FUNCTION(CURLMcode, multi_cleanup, (CURLM * multi))                                            \
     FUNCTION(CURLMcode, multi_setopt, (CURLM * multi, CURLMoption option, ...))                    \

@@ -181,7 +181,7 @@ static bool has_to_wait(const struct web_request *request, size_t needed)
 static long info_of(const struct web_request *request, CURLINFO info)
 {
     long value = 0;
-    (void)web_curl.easy_getinfo(request->easy, info, &value);
+    (void)web_curl.easy_getinfo(request->handle.easy, info, &value);
     return value;
 }
 
@@ -207,7 +207,7 @@ static void drop_skipped(struct web_request *request)
 static void leave_unclean(struct web_request *request)
 {
     if (request->is_clean) {
-        web_sockets_on_pause(request->pool, request->easy);
+        web_sockets_on_pause(request->pool, request->handle.easy);
     }
     request->is_clean = false;
 }
@@ -264,9 +264,9 @@ int web_transfer_restart(struct web_request *request)
     request->is_in_head = false;
     request->body_len = 0;
     request->offset = 0;
-    CURLcode code =
-        web_curl.easy_setopt(request->easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
-    code |= web_curl.easy_setopt(request->easy, CURLOPT_FRESH_CONNECT, 1L);
+    CURLcode code = web_curl.easy_setopt(request->handle.easy, CURLOPT_HTTP_VERSION,
+                                         (long)CURL_HTTP_VERSION_1_1);
+    code |= web_curl.easy_setopt(request->handle.easy, CURLOPT_FRESH_CONNECT, 1L);
     return code == CURLE_OK ? 0 : -ENOMEM;
 }
 
@@ -318,7 +318,7 @@ static CURLcode set_connect_to(struct web_request *request)
     memcpy(request->place, any, sizeof(any));
     (void)address_format(&address, request->place + sizeof(any) - 1);
     request->connect_to = (struct curl_slist){.data = request->place};
-    return web_curl.easy_setopt(request->easy, CURLOPT_CONNECT_TO, &request->connect_to);
+    return web_curl.easy_setopt(request->handle.easy, CURLOPT_CONNECT_TO, &request->connect_to);
 }
 
 /* Lines as a list of libcurl's, which only reads it, in one piece of memory; NULL without memory,
@@ -366,7 +366,8 @@ static bool set_fields(struct web_request *request, const struct web_ask *ask)
     }
     request->fields = make_list(lines, count);
     return (request->fields != NULL || count == 0) &&
-           web_curl.easy_setopt(request->easy, CURLOPT_HTTPHEADER, request->fields) == CURLE_OK;
+           web_curl.easy_setopt(request->handle.easy, CURLOPT_HTTPHEADER, request->fields) ==
+               CURLE_OK;
 }
 
 /* A handle that was used before has another request's. */
@@ -430,38 +431,86 @@ static CURLcode set_owner(CURL *easy, struct web_request *request)
     return code | web_curl.easy_setopt(easy, CURLOPT_OPENSOCKETDATA, request);
 }
 
-/* A handle with what all requests of the pool have in common; NULL without memory. */
-static CURL *take_handle(struct web_pool *pool)
+static void free_handle(const struct web_handle *handle)
+{
+    web_curl.easy_cleanup(handle->easy);
+    web_curl.url_cleanup(handle->url);
+    free(handle->url_text);
+}
+
+/* One that was for the same URL before, if there is one; else the last, whose memory is in use. */
+static struct web_handle take_kept_handle(struct web_pool *pool, const char *url)
+{
+    size_t at = pool->spare_count - 1;
+    for (size_t i = pool->spare_count; i > 0; i--) {
+        const char *text = pool->spares[i - 1].url_text;
+        if (text != NULL && strcmp(text, url) == 0) {
+            at = i - 1;
+            break;
+        }
+    }
+    struct web_handle handle = pool->spares[at];
+    pool->spares[at] = pool->spares[--pool->spare_count];
+    return handle;
+}
+
+/* With what all requests of the pool have in common. @return false without memory */
+static bool take_handle(struct web_pool *pool, const char *url, struct web_handle *ret_handle)
 {
     if (pool->spare_count > 0) {
-        return pool->spares[--pool->spare_count];
+        *ret_handle = take_kept_handle(pool, url);
+        return true;
     }
-    CURL *easy = web_curl.easy_init();
-    if (easy != NULL &&
-        (set_bounds(easy) | set_tls(easy) | set_callbacks(easy, pool->web)) != CURLE_OK) {
-        web_curl.easy_cleanup(easy);
-        return NULL;
+    const struct web_handle handle = {.easy = web_curl.easy_init(), .url = web_curl.url()};
+    if (handle.easy == NULL || handle.url == NULL ||
+        (set_bounds(handle.easy) | set_tls(handle.easy) | set_callbacks(handle.easy, pool->web)) !=
+            CURLE_OK) {
+        free_handle(&handle);
+        return false;
     }
-    return easy;
+    *ret_handle = handle;
+    return true;
 }
 
 /* It is not to lead to what is freed. @return whether it was kept. */
-static bool keep_handle(struct web_pool *pool, CURL *easy)
+static bool keep_handle(struct web_pool *pool, const struct web_handle *handle)
 {
+    CURL *easy = handle->easy;
     if (pool->spare_count == WEB_SPARES_MAX || set_owner(easy, NULL) != CURLE_OK ||
         web_curl.easy_setopt(easy, CURLOPT_HTTPHEADER, NULL) != CURLE_OK ||
         web_curl.easy_setopt(easy, CURLOPT_CONNECT_TO, NULL) != CURLE_OK) {
         return false;
     }
-    pool->spares[pool->spare_count++] = easy;
+    pool->spares[pool->spare_count++] = *handle;
     return true;
 }
 
 void web_transfer_free_spares(struct web_pool *pool)
 {
     while (pool->spare_count > 0) {
-        web_curl.easy_cleanup(pool->spares[--pool->spare_count]);
+        free_handle(&pool->spares[--pool->spare_count]);
     }
+}
+
+/*
+ * The URL as text, and parsed: libcurl would parse it in each request, and put it together again.
+ * What it does not parse here it refuses there.
+ */
+static CURLcode set_url(struct web_handle *handle, const char *url)
+{
+    const unsigned flags = CURLU_PATH_AS_IS | CURLU_DISALLOW_USER;
+    if (handle->url_text != NULL && strcmp(handle->url_text, url) == 0) {
+        return CURLE_OK;
+    }
+    free(handle->url_text);
+    handle->url_text = NULL;
+    bool is_parsed = web_curl.url_set(handle->url, CURLUPART_URL, url, flags) == CURLUE_OK;
+    CURLcode code = web_curl.easy_setopt(handle->easy, CURLOPT_URL, url);
+    code |= web_curl.easy_setopt(handle->easy, CURLOPT_CURLU, is_parsed ? handle->url : NULL);
+    if (code == CURLE_OK && is_parsed) {
+        handle->url_text = strdup(url); /* without memory it is parsed again */
+    }
+    return code;
 }
 
 static CURLcode set_web_limits(CURL *easy, const struct web_options *options, uint64_t longest)
@@ -476,18 +525,17 @@ static CURLcode set_web_limits(CURL *easy, const struct web_options *options, ui
 int web_transfer_init(struct web_request *request, const struct web_ask *ask)
 {
     const struct web_options *options = &request->pool->web->options;
-    CURL *easy = take_handle(request->pool);
-    request->easy = easy;
     request->address = ask->address;
     request->part_bytes = ask->part_bytes;
     request->skip = ask->skip;
-    if (easy == NULL || !set_fields(request, ask)) {
+    if (!take_handle(request->pool, ask->url, &request->handle) || !set_fields(request, ask)) {
         return -ENOMEM;
     }
+    CURL *easy = request->handle.easy;
     CURLcode code = set_connect_to(request) | set_owner(easy, request) | set_method(easy, ask);
     code |=
         set_web_limits(easy, options, ask->part_bytes > 0 ? WEB_PARTED_MAX : options->body_bytes);
-    code |= web_curl.easy_setopt(easy, CURLOPT_URL, ask->url);
+    code |= set_url(&request->handle, ask->url);
     /* libcurl sends a request again whose connection turns out to be dead. */
     code |= web_curl.easy_setopt(easy, CURLOPT_FRESH_CONNECT, ask->may_repeat ? 0L : 1L);
     if (code != CURLE_OK) {
@@ -498,8 +546,8 @@ int web_transfer_init(struct web_request *request, const struct web_ask *ask)
 
 void web_transfer_clear(struct web *web, struct web_request *request)
 {
-    if (!request->is_clean || !keep_handle(request->pool, request->easy)) {
-        web_curl.easy_cleanup(request->easy);
+    if (!request->is_clean || !keep_handle(request->pool, &request->handle)) {
+        free_handle(&request->handle);
     }
     free(request->fields);
     web_upload_clear(web, &request->upload);
@@ -513,7 +561,7 @@ void web_transfer_clear(struct web *web, struct web_request *request)
 static bool is_out_of_memory(const struct web_request *request, CURLcode code)
 {
     curl_off_t first_us = 0;
-    (void)web_curl.easy_getinfo(request->easy, CURLINFO_STARTTRANSFER_TIME_T, &first_us);
+    (void)web_curl.easy_getinfo(request->handle.easy, CURLINFO_STARTTRANSFER_TIME_T, &first_us);
     return request->is_short || (code == CURLE_OUT_OF_MEMORY && first_us == 0);
 }
 
@@ -553,8 +601,8 @@ struct web_failure web_transfer_failure(const struct web_request *request, CURLc
 {
     curl_off_t began_us = 0;
     long verdict = X509_V_OK;
-    (void)web_curl.easy_getinfo(request->easy, CURLINFO_PRETRANSFER_TIME_T, &began_us);
-    (void)web_curl.easy_getinfo(request->easy, CURLINFO_SSL_VERIFYRESULT, &verdict);
+    (void)web_curl.easy_getinfo(request->handle.easy, CURLINFO_PRETRANSFER_TIME_T, &began_us);
+    (void)web_curl.easy_getinfo(request->handle.easy, CURLINFO_SSL_VERIFYRESULT, &verdict);
     struct web_failure failure = {
         .status = web_status_of(request, code, verdict),
         .was_sent = began_us > 0,
@@ -575,7 +623,7 @@ struct web_failure web_transfer_failure(const struct web_request *request, CURLc
 static uint64_t length_of_body(const struct web_request *request)
 {
     curl_off_t length = 0;
-    (void)web_curl.easy_getinfo(request->easy, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &length);
+    (void)web_curl.easy_getinfo(request->handle.easy, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &length);
     return length > 0 ? (uint64_t)length : 0;
 }
 
@@ -585,8 +633,9 @@ bool web_transfer_response(const struct web_request *request, uint64_t now_ms,
     long status = 0;
     size_t count = 0;
     struct curl_header *header = NULL;
-    (void)web_curl.easy_getinfo(request->easy, CURLINFO_RESPONSE_CODE, &status);
-    while ((header = web_curl.easy_nextheader(request->easy, CURLH_HEADER, -1, header)) != NULL) {
+    (void)web_curl.easy_getinfo(request->handle.easy, CURLINFO_RESPONSE_CODE, &status);
+    while ((header = web_curl.easy_nextheader(request->handle.easy, CURLH_HEADER, -1, header)) !=
+           NULL) {
         if (count == HTTP_RESPONSE_FIELDS_MAX) {
             return false;
         }

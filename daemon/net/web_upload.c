@@ -56,7 +56,7 @@ bool web_upload_give(struct web_request *request, struct bytes piece, bool is_la
 /* Without a length it goes in chunks over HTTP/1.1; libcurl leaves the field out over HTTP/2. */
 int web_upload_init(struct web_request *request, struct bytes piece)
 {
-    CURL *easy = request->easy;
+    CURL *easy = request->handle.easy;
     request->upload.is_on = true;
     CURLcode code = web_curl.easy_setopt(easy, CURLOPT_POSTFIELDS, NULL);
     code |= web_curl.easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)-1);

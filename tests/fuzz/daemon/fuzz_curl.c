@@ -147,6 +147,25 @@ static struct curl_header *fake_easy_nextheader(CURL *handle, unsigned origin, i
     return next < easy->header_count ? &easy->headers[next] : NULL;
 }
 
+static CURLU *fake_url(void)
+{
+    return malloc(1);
+}
+
+static void fake_url_cleanup(CURLU *url)
+{
+    free(url);
+}
+
+static CURLUcode fake_url_set(CURLU *url, CURLUPart what, const char *text, unsigned flags)
+{
+    (void)url;
+    (void)what;
+    (void)text;
+    (void)flags;
+    return CURLUE_OK;
+}
+
 static void end_easy(struct easy *easy, CURLcode code)
 {
     easy->is_done = true;
@@ -265,6 +284,9 @@ bool __wrap_web_library_load(uint64_t now_ms)
         .easy_pause = fake_easy_pause,
         .easy_strerror = fake_easy_strerror,
         .easy_nextheader = fake_easy_nextheader,
+        .url = fake_url,
+        .url_cleanup = fake_url_cleanup,
+        .url_set = fake_url_set,
         .multi_init = fake_multi_init,
         .multi_cleanup = fake_multi_cleanup,
         .multi_setopt = fake_multi_setopt,
@@ -434,7 +456,7 @@ static void act_send(struct world *world, unsigned slot, struct input *input)
 static struct easy *easy_of(const struct world *world, unsigned slot)
 {
     struct web_request *request = world->requests[slot];
-    struct easy *easy = request != NULL ? request->easy : NULL;
+    struct easy *easy = request != NULL ? request->handle.easy : NULL;
     return easy != NULL && !easy->is_done ? easy : NULL;
 }
 
