@@ -207,6 +207,10 @@ static void normalise_charset(struct media_type *type)
 static bool is_same_type(const struct media_type *asked, const char *known_text)
 {
     struct media_type known;
+    const char *essence = (const char *)asked->essence.data;
+    if (strncasecmp(known_text + strspn(known_text, " \t"), essence, asked->essence.len) != 0) {
+        return false; /* most rows: they need not be taken apart */
+    }
     if (!parse_media_type(media_of(known_text), &known) ||
         !is_same_word(asked->essence, known.essence)) {
         return false;
