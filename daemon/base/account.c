@@ -19,7 +19,7 @@ int account_book_init(struct account_book *book, uint32_t holdings_max, uint64_t
     made.slots = calloc(holdings_max, sizeof(*made.slots));
     made.ranks = calloc(made.rank_count, sizeof(struct account *));
     if (made.slots == NULL || made.ranks == NULL ||
-        hash_map_init(&made.map, holdings_max, seed) != 0) {
+        hash_map_init_of_hashes(&made.map, holdings_max, seed) != 0) {
         account_book_clear(&made);
         return -ENOMEM;
     }

@@ -80,6 +80,13 @@ int hash_map_init(struct hash_map *map, size_t capacity, uint64_t seed)
     return 0;
 }
 
+int hash_map_init_of_hashes(struct hash_map *map, size_t capacity, uint64_t seed)
+{
+    int error = hash_map_init(map, capacity, seed);
+    map->is_of_hashes = error == 0;
+    return error;
+}
+
 void hash_map_clear(struct hash_map *map)
 {
     free(map->buckets);
@@ -88,7 +95,8 @@ void hash_map_clear(struct hash_map *map)
 
 static struct hash_node **bucket_of(const struct hash_map *map, uint64_t key)
 {
-    return &map->buckets[hash_mix(key, map->seed) >> map->shift];
+    uint64_t hash = map->is_of_hashes ? key : hash_mix(key, map->seed);
+    return &map->buckets[hash >> map->shift];
 }
 
 void hash_map_add(struct hash_map *map, struct hash_node *node, uint64_t key)

@@ -19,6 +19,7 @@ struct hash_node {
 struct hash_map {
     struct hash_node **buckets;
     unsigned shift; /* 64 - log2 of the bucket count */
+    bool is_of_hashes;
     uint64_t seed;
 };
 
@@ -34,6 +35,12 @@ uint64_t hash_bytes(const uint8_t *data, size_t len, uint64_t seed);
 /** For about @p capacity nodes. @p seed keeps strangers from choosing collisions. @return 0 or
  * -ENOMEM. */
 int hash_map_init(struct hash_map *map, size_t capacity, uint64_t seed);
+
+/**
+ * The same for nodes whose keys are hashes already, by hash_bytes(), hash_mix() or address_hash()
+ * under a secret seed: they are not mixed again. @p seed is only kept for the caller.
+ */
+int hash_map_init_of_hashes(struct hash_map *map, size_t capacity, uint64_t seed);
 
 /** Takes a zeroed map. Nodes are the caller's. */
 void hash_map_clear(struct hash_map *map);

@@ -311,8 +311,8 @@ static int init_entries(struct cache_store *store, uint32_t capacity)
     store->ghosts = calloc((size_t)1 << store->ghost_bits, sizeof(*store->ghosts));
     bool has_all = store->entries != NULL && store->ghosts != NULL &&
                    free_slots_init(&store->free, capacity) == 0 &&
-                   hash_map_init(&store->by_key, capacity, store->seed) == 0 &&
-                   hash_map_init(&store->by_target, capacity, ~store->seed) == 0;
+                   hash_map_init_of_hashes(&store->by_key, capacity, store->seed) == 0 &&
+                   hash_map_init_of_hashes(&store->by_target, capacity, ~store->seed) == 0;
     return has_all ? 0 : -ENOMEM;
 }
 

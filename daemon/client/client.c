@@ -18,7 +18,7 @@ int client_table_init(struct client_table *table, uint32_t capacity, uint64_t se
 {
     struct client_table made = {.capacity = capacity, .random = seed};
     made.slots = calloc(capacity, sizeof(*made.slots));
-    if (made.slots == NULL || hash_map_init(&made.map, capacity, seed) != 0) {
+    if (made.slots == NULL || hash_map_init_of_hashes(&made.map, capacity, seed) != 0) {
         free(made.slots);
         return -ENOMEM;
     }

@@ -37,7 +37,7 @@ int request_table_init(struct request_table *table, uint32_t capacity, uint64_t 
     made.memory = malloc((size_t)capacity * REQUEST_MEMORY_BYTES);
     if (made.slots == NULL || made.memory == NULL || free_slots_init(&made.free, capacity) != 0 ||
         hash_map_init(&made.map, (size_t)capacity * 2, seed) != 0 ||
-        hash_map_init(&made.tokens, capacity, seed) != 0 ||
+        hash_map_init_of_hashes(&made.tokens, capacity, seed) != 0 ||
         account_book_init(&made.accounts, capacity, capacity, ACCOUNT_IPV6_BITS, seed) != 0) {
         request_table_clear(&made);
         return -ENOMEM;

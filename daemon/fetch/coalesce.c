@@ -5,7 +5,7 @@
 
 int coalesce_init(struct hash_map *equals, uint32_t capacity, uint64_t seed)
 {
-    return hash_map_init(equals, capacity, seed);
+    return hash_map_init_of_hashes(equals, capacity, seed);
 }
 
 /*

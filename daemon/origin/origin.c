@@ -25,7 +25,7 @@ int origin_table_init(struct origin_table *table, const struct sending_calls *ca
         made.pools[i].ports = calloc(ports, sizeof(*made.pools[i].ports));
         good = good && made.pools[i].ports != NULL;
     }
-    if (!good || made.slots == NULL || hash_map_init(&made.map, capacity, seed) != 0 ||
+    if (!good || made.slots == NULL || hash_map_init_of_hashes(&made.map, capacity, seed) != 0 ||
         hash_map_init(&made.requests, requests, seed) != 0) {
         origin_table_clear(&made);
         return -ENOMEM;

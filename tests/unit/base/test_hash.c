@@ -72,7 +72,8 @@ static void check_walk(const struct hash_map *map, struct model *model)
     }
 }
 
-static void run_against_model(size_t capacity, uint64_t seed)
+static void run_against_model(size_t capacity, uint64_t seed,
+                              int (*init)(struct hash_map *, size_t, uint64_t))
 {
     static struct item items[NODES];
     static struct model model;
@@ -80,7 +81,7 @@ static void run_against_model(size_t capacity, uint64_t seed)
     uint64_t random = seed;
     memset(items, 0, sizeof(items));
     model.count = 0;
-    assert_int_equal(hash_map_init(&map, capacity, test_random(&random)), 0);
+    assert_int_equal(init(&map, capacity, test_random(&random)), 0);
     for (unsigned step = 0; step < 30000; step++) {
         struct item *item = &items[test_random_below(&random, NODES)];
         uint64_t key = test_random_below(&random, KEYS) * UINT64_C(0x100000001);
@@ -108,9 +109,28 @@ static void test_map_is_a_list_that_is_fast(void **state)
 {
     (void)state;
     uint64_t seed = test_seed();
-    run_against_model(1, seed); /* long chains */
-    run_against_model(64, seed + 1);
-    run_against_model(NODES, seed + 2);
+    run_against_model(1, seed, hash_map_init); /* long chains */
+    run_against_model(64, seed + 1, hash_map_init);
+    run_against_model(NODES, seed + 2, hash_map_init);
+    /* Keys that are no hashes are in one chain. */
+    run_against_model(NODES, seed + 3, hash_map_init_of_hashes);
+}
+
+/* Hashes choose their bucket as they are, and spread. */
+static void test_hashes_are_not_mixed_again(void **state)
+{
+    (void)state;
+    static struct item items[1024];
+    struct hash_map map;
+    memset(items, 0, sizeof(items));
+    assert_int_equal(hash_map_init_of_hashes(&map, 1024, 1), 0);
+    for (uint64_t i = 0; i < 1024; i++) {
+        uint64_t key = hash_bytes((const uint8_t *)&i, sizeof(i), 1);
+        hash_map_add(&map, &items[i].node, key);
+        assert_ptr_equal(items[i].node.link, &map.buckets[key >> 54]);
+        assert_ptr_equal(hash_map_find(&map, key), &items[i].node);
+    }
+    hash_map_clear(&map);
 }
 
 static void test_entry_is_the_struct_around_the_node(void **state)
@@ -205,6 +225,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_map_is_a_list_that_is_fast),
+        cmocka_unit_test(test_hashes_are_not_mixed_again),
         cmocka_unit_test(test_entry_is_the_struct_around_the_node),
         cmocka_unit_test(test_clear_takes_a_zeroed_map),
         cmocka_unit_test(test_hash_of_bytes_depends_on_the_bytes_alone),
