@@ -237,7 +237,7 @@ bool cache_key_make(const struct cache_key_source *source, uint8_t *buffer, size
     if (source->code == CODE_FETCH) {
         put_counted(&writer, source->payload.data, source->payload.len, 4);
     }
-    if (!put_options(&writer, source, &block2)) {
+    if (!source->all_consumed && !put_options(&writer, source, &block2)) {
         return false;
     }
     made.base_len = (uint32_t)writer.len;

@@ -34,6 +34,7 @@ struct cache_key_source {
     uint8_t code;
     struct bytes options; /* of the client's request, scanned */
     struct bytes payload; /* part of the key of a FETCH only */
+    bool all_consumed;    /* as in struct request_options */
     bool drops_echo;      /* Echo was for the proxy, and has been dealt with */
     /*
      * The identity that answers are for; empty: for all clients. A part of the key, so that an

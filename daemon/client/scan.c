@@ -9,6 +9,7 @@ struct scan {
     const struct option_row *last_row; /* of the option before, to see repetitions */
     uint16_t bad;                      /* first option that must not pass; 0: none */
     bool bad_is_known;
+    bool passes_some; /* an option that is not consumed (options.def) */
 };
 
 static void collect(struct request_options *options, const struct option *option)
@@ -82,9 +83,11 @@ static void scan_option(struct scan *scan, const struct message *message,
     bool is_recognised = is_defined && !is_extra && option_length_is_good(row, option->value);
     scan->last_row = row;
     if (is_recognised) {
+        scan->passes_some = scan->passes_some || row->in_request == OPTION_USE_FORWARD;
         collect(options, option);
         return;
     }
+    scan->passes_some = true;
     if (scan->bad == 0 && option_is_unsafe(option->number)) {
         scan->bad = option->number;
         scan->bad_is_known = row != NULL;
@@ -117,6 +120,8 @@ bool scan_options(const struct message *message, struct request_options *ret_opt
     while (option_iter_next(&iter, &option)) {
         scan_option(&scan, message, &option, ret_options);
     }
+    /* A request to a group has no cache key. */
+    ret_options->all_consumed = !scan.passes_some && ret_options->multicast_timeout.data == NULL;
     if (scan.bad != 0) {
         scan_name_option(
             ret_problem, scan.bad_is_known ? REASON_option_malformed : REASON_option_unknown,

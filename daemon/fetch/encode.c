@@ -179,23 +179,31 @@ static bool is_forwarded(const struct option *option, uint32_t last)
     return !option_is_unsafe(option->number) && !is_recognised;
 }
 
+/* The client's options that are passed on, and ours before and between them. */
+static void write_passed(struct merge *merge, struct bytes options)
+{
+    struct option_iter iter;
+    struct option option;
+    option_iter_init(&iter, options);
+    for (uint32_t last = UINT32_MAX; option_iter_next(&iter, &option); last = option.number) {
+        if (is_forwarded(&option, last) && !is_replaced(merge->additions, &option)) {
+            write_own(merge, option.number);
+            message_writer_option(&merge->writer, option.number, option.value);
+        }
+    }
+}
+
 /* What goes in, and where it goes: a struct for them would have this one user. */
 /* NOLINTNEXTLINE(readability-function-size) */
 size_t encode_request(const struct target *target, const struct naming *naming,
                       const struct additions *additions, const struct message *request,
                       struct bytes token, uint8_t *buffer, size_t capacity)
 {
-    struct option_iter iter;
-    struct option option;
     struct merge merge = {.target = target, .naming = naming, .additions = additions};
     find_due(&merge);
     message_writer_init(&merge.writer, buffer, capacity, MESSAGE_CON, request->code, 0, token);
-    option_iter_init(&iter, request->options);
-    for (uint32_t last = UINT32_MAX; option_iter_next(&iter, &option); last = option.number) {
-        if (is_forwarded(&option, last) && !is_replaced(additions, &option)) {
-            write_own(&merge, option.number);
-            message_writer_option(&merge.writer, option.number, option.value);
-        }
+    if (!additions->all_consumed) {
+        write_passed(&merge, request->options);
     }
     write_own(&merge, UINT32_MAX);
     message_writer_payload(&merge.writer, request->payload);

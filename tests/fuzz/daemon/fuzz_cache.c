@@ -9,6 +9,7 @@
  */
 #include "cache/freshness.h"
 #include "cache/key.h"
+#include "client/scan.h"
 #include "coap/option.h"
 
 #include <assert.h>
@@ -72,9 +73,18 @@ static bool make_key(const struct message *message, uint8_t *buffer, struct cach
         .options = message->options,
         .payload = message->payload,
     };
+    struct request_options options;
+    struct problem problem;
+    struct cache_key unread; /* without a look at the options */
+    source.all_consumed = scan_options(message, &options, &problem) && options.all_consumed;
+    bool is_consumed = source.all_consumed && cache_key_make(&source, buffer, KEY_MAX, 7, &unread);
+    assert(is_consumed || !source.all_consumed || message->code != CODE_GET);
+    source.all_consumed = false;
     if (!cache_key_make(&source, buffer, KEY_MAX, 7, ret_key)) {
+        assert(!is_consumed);
         return false;
     }
+    assert(!is_consumed || (unread.len == ret_key->len && unread.hash == ret_key->hash));
     struct target found;
     uint32_t scheme;
     cache_key_read_target(ret_key, &found, &scheme);

@@ -3,6 +3,7 @@
 #include "support/test.h"
 
 #include "cache/key.h"
+#include "client/scan.h"
 #include "coap/option.h"
 #include "replay/words.h"
 
@@ -33,6 +34,21 @@ struct made {
     uint8_t bytes[2048], message[2048];
 };
 
+/* Where a scan says that all options are consumed, the key is the same without a look at them. */
+static void check_consumed(const struct message *message, struct cache_key_source *source,
+                           const struct made *made)
+{
+    struct request_options options;
+    struct problem problem;
+    uint8_t bytes[sizeof(made->bytes)];
+    struct cache_key key;
+    if (scan_options(message, &options, &problem) && options.all_consumed) {
+        source->all_consumed = true;
+        assert_int_equal(cache_key_make(source, bytes, sizeof(bytes), SEED, &key), made->is_made);
+        assert_true(!made->is_made || cache_key_equal(&key, &made->key));
+    }
+}
+
 /* The key of a request for @p target with the options and payload of @p body. */
 static void make(struct made *made, const struct target *target, unsigned code, const char *body,
                  const char *audience)
@@ -50,6 +66,7 @@ static void make(struct made *made, const struct target *target, unsigned code, 
         .audience = {(const uint8_t *)audience, strlen(audience)},
     };
     made->is_made = cache_key_make(&source, made->bytes, sizeof(made->bytes), SEED, &made->key);
+    check_consumed(&message, &source, made);
 }
 
 struct pair {
@@ -172,6 +189,37 @@ static void test_targets(void **state)
     assert_true(cache_key_equal(&made[0].key, &made[1].key));
 }
 
+/* Whether a scan says of options that all are consumed. */
+static void test_which_options_are_consumed(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *body;
+        bool all_consumed;
+    } rows[] = {
+        {"", true},
+        {"235:8320816168816178", true},
+        {"3=h 6: 7:1633 11=x 15=q 16:10 39=coap 258:02", true},
+        {"2: 235:8320816168816178", false}, /* a group has no key */
+        {"4:01", false},
+        {"17:32 235:8320816168816178", false},
+        {"16:10 16:10", false}, /* the second is passed on (OPT-10) */
+        {"2048:01", false},
+        {"2044:01 2108:01", false},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        uint8_t bytes[128];
+        struct message message;
+        struct request_options options;
+        struct problem problem;
+        print_message("    %s\n", rows[i].body);
+        size_t len = test_hex(words("40 01 0001", rows[i].body), bytes, sizeof(bytes));
+        assert_int_equal(message_decode(bytes, len, &message), MESSAGE_OK);
+        assert_true(scan_options(&message, &options, &problem));
+        assert_int_equal(options.all_consumed, rows[i].all_consumed);
+    }
+}
+
 static void test_an_audience_has_keys_of_its_own(void **state)
 {
     (void)state;
@@ -198,7 +246,7 @@ static void test_requests_without_a_key(void **state)
         {"CACHE-4 iPATCH", 0x07, ""},         {"CACHE-23 OSCORE", GET, "9:"},
         {"CACHE-23 OSCORE", FETCH, "9:01"},   {"CACHE-23 EDHOC", GET, "21:"},
         {"CACHE-27 Echo", GET, "252:01"},     {"a body in parts", FETCH, "27:08 /61"},
-        {"a body's last part", FETCH, "27:"},
+        {"a body's last part", FETCH, "27:"}, {"a group", GET, "2:01"},
     };
     struct target target = target_of_test();
     static struct made made;
@@ -309,6 +357,7 @@ int main(void)
         cmocka_unit_test(test_equal_keys),
         cmocka_unit_test(test_different_keys),
         cmocka_unit_test(test_targets),
+        cmocka_unit_test(test_which_options_are_consumed),
         cmocka_unit_test(test_an_audience_has_keys_of_its_own),
         cmocka_unit_test(test_requests_without_a_key),
         cmocka_unit_test(test_blocks_share_their_base),
