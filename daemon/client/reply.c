@@ -54,6 +54,17 @@ static bool reply_forwards(const struct reply *reply, uint16_t number)
     }
 }
 
+/* Bits of the options that are for one hop in an answer. */
+static inline uint64_t consumed_bits(void)
+{
+    return 0
+#define OPTION(number, name, kind, min, max, repeat_request, repeat_response, request, response)   \
+    | (OPTION_USE_##response == OPTION_USE_OWN ? reply_bit(number) : 0)
+#include "coap/options.def"
+#undef OPTION
+        ;
+}
+
 void reply_write_options(struct message_writer *writer, const struct reply *reply)
 {
     struct option_iter iter;
@@ -67,6 +78,10 @@ void reply_write_options(struct message_writer *writer, const struct reply *repl
     own_add(&own, reply->has_block1, OPTION_block1, reply->block1);
     own_add(&own, reply->size2 > 0, OPTION_size2, reply->size2);
     own_add(&own, reply->size1 > 0, OPTION_size1, reply->size1);
+    if (own.count == 0 && (~reply->absent & consumed_bits()) == 0) {
+        message_writer_all_options(writer, reply->options);
+        return;
+    }
     option_iter_init(&iter, reply->options);
     while (option_iter_next(&iter, &option)) {
         if (reply_forwards(reply, option.number)) {

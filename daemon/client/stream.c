@@ -148,7 +148,7 @@ static enum reason stream_send_to_device(void *owner, const uint8_t *datagram, s
         return REASON_internal;
     }
     frame_writer_init(&writer, side->context.scratch, side->context.scratch_bytes, message.token);
-    message_writer_options(&writer, message.options, NULL, NULL);
+    message_writer_all_options(&writer, message.options);
     message_writer_payload(&writer, message.payload);
     struct bytes frame = frame_finish(&writer, message.code, message.token, stream->endpoint.is_ws);
     if (frame.len == 0 || frame.len > stream->endpoint.peer_max) {

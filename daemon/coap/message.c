@@ -283,6 +283,15 @@ void message_writer_options(struct message_writer *writer, struct bytes options,
     }
 }
 
+void message_writer_all_options(struct message_writer *writer, struct bytes options)
+{
+    assert(writer->number == 0);
+    uint8_t *at = reserve(writer, options.len);
+    if (at != NULL && options.len > 0) {
+        memcpy(at, options.data, options.len);
+    }
+}
+
 void message_writer_option_uint(struct message_writer *writer, uint16_t number, uint32_t value)
 {
     uint8_t bytes[4] = {(uint8_t)(value >> 24), (uint8_t)(value >> 16), (uint8_t)(value >> 8),

@@ -210,11 +210,17 @@ void message_writer_option(struct message_writer *writer, uint16_t number, struc
 /**
  * Encoded @p options of another message, in whole or in part.
  *
- * @param is_kept which of them, by their numbers; NULL: all.
+ * @param is_kept which of them, by their numbers; NULL: all, with @p own.
  * @param own     one more, put in its place among them; NULL: none.
  */
 void message_writer_options(struct message_writer *writer, struct bytes options,
                             bool (*is_kept)(uint16_t number), const struct option *own);
+
+/**
+ * Appends all encoded @p options of another message as they are; the message has none yet, and gets
+ * no others. What does not fit sets the writer's overflow.
+ */
+void message_writer_all_options(struct message_writer *writer, struct bytes options);
 
 /**
  * Appends an option with an unsigned integer in its shortest form, 0 to 4 bytes. An option that

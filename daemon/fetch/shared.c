@@ -368,7 +368,7 @@ static size_t write_entry(const struct shared *shared, const struct fetch *fetch
     struct message_writer writer;
     message_writer_init(&writer, at, shared->buffer_bytes - used, MESSAGE_NON, answer->code, 0,
                         (struct bytes){0});
-    message_writer_options(&writer, answer->options, NULL, NULL);
+    message_writer_all_options(&writer, answer->options);
     message_writer_payload(&writer, answer->payload);
     bool is_short = answer->options.len + answer->payload.len <= shared->answer_bytes_max;
     return writer.overflow || !is_short ? 0 : used + writer.len;

@@ -35,7 +35,7 @@ static bool write_message(struct session *session, const struct message *message
 
     message_writer_init(&writer, layer->room, layer->room_len, message->type, message->code,
                         message->mid, message->token);
-    message_writer_options(&writer, message->options, NULL, NULL);
+    message_writer_all_options(&writer, message->options);
     message_writer_payload(&writer, message->payload);
     if (writer.overflow) {
         *ret_status = UPSTREAM_MESSAGE_TOO_LARGE;

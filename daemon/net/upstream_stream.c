@@ -333,7 +333,7 @@ static bool stream_transmit(struct session *session, const struct message *messa
         return false;
     }
     frame_writer_init(&writer, buffer, len, message->token);
-    message_writer_options(&writer, message->options, NULL, NULL);
+    message_writer_all_options(&writer, message->options);
     message_writer_payload(&writer, message->payload);
     struct bytes frame = frame_finish(&writer, message->code, message->token, endpoint->is_ws);
     *ret_status = UPSTREAM_MESSAGE_TOO_LARGE; /* than its CSM allows (TCP-4) */

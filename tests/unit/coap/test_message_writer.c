@@ -84,6 +84,28 @@ static void test_options_of_another_message(void **state)
     }
 }
 
+/* All of them as they are, and none where they do not fit. */
+static void test_all_options_of_another_message(void **state)
+{
+    (void)state;
+    static const uint8_t options[] = {0x11, 0x61, 0xd1, 0xd3, 0x61};
+    uint8_t buffer[16];
+    struct message_writer writer;
+    const struct bytes all = {options, sizeof(options)};
+    message_writer_init(&writer, buffer, sizeof(buffer), MESSAGE_CON, CODE_GET, 1, nothing);
+    message_writer_all_options(&writer, all);
+    message_writer_payload(&writer, (struct bytes){options, 1});
+    check_bytes(&writer, "40 01 0001 11 61 d1 d3 61 ff 11");
+    message_writer_init(&writer, buffer, sizeof(buffer), MESSAGE_CON, CODE_GET, 1, nothing);
+    message_writer_all_options(&writer, nothing);
+    check_bytes(&writer, "40 01 0001");
+    message_writer_init(&writer, buffer, 4 + sizeof(options) - 1, MESSAGE_CON, CODE_GET, 1,
+                        nothing);
+    message_writer_all_options(&writer, all);
+    assert_true(writer.overflow);
+    assert_int_equal(writer.len, 4);
+}
+
 static void test_uint_options_take_their_shortest_form(void **state)
 {
     (void)state;
@@ -311,6 +333,7 @@ int main(void)
         cmocka_unit_test(test_header_of_each_type),
         cmocka_unit_test(test_options_in_ascending_order),
         cmocka_unit_test(test_options_of_another_message),
+        cmocka_unit_test(test_all_options_of_another_message),
         cmocka_unit_test(test_uint_options_take_their_shortest_form),
         cmocka_unit_test(test_empty_payload_has_no_marker),
         cmocka_unit_test(test_random_messages_come_back),
