@@ -59,13 +59,24 @@ static void take_fact(struct answer_facts *facts, const struct option *option, b
     }
 }
 
-struct answer_facts freshness_facts(uint8_t code, struct bytes options)
+/* Bits of the options that take_fact() knows, but for Max-Age. */
+static inline uint64_t fact_bits(void)
+{
+    return reply_bit(OPTION_etag) | reply_bit(OPTION_block2) | reply_bit(OPTION_oscore) |
+           reply_bit(OPTION_edhoc) | reply_bit(OPTION_echo) | reply_bit(OPTION_block1);
+}
+
+struct answer_facts freshness_facts(uint8_t code, struct bytes options, uint64_t absent)
 {
     unsigned class = CODE_CLASS(code);
     /* Results of GET and FETCH, and errors (RFC 7252 section 5.9; RFC 8132 section 2). */
     bool is_cacheable = code == CODE(2, 5) || ((class == 4 || class == 5) && code != CODE(4, 1));
     struct answer_facts facts = {.use = is_cacheable ? ANSWER_STORABLE : ANSWER_FOR_ONE,
                                  .max_age_s = MAX_AGE_DEFAULT_S};
+    if ((~absent & fact_bits()) == 0) {
+        facts.max_age_s = freshness_max_age_s(options);
+        return facts;
+    }
     struct option_iter iter;
     struct option option;
     option_iter_init(&iter, options);

@@ -7,7 +7,7 @@
 #ifndef CRIPROXY_FRESHNESS_H
 #define CRIPROXY_FRESHNESS_H
 
-#include "coap/message.h"
+#include "coap/reply.h"
 
 #define MAX_AGE_DEFAULT_S 60u /* where an answer has no Max-Age */
 
@@ -30,7 +30,7 @@ struct representation {
     uint64_t received_ms; /* or when it was last validated: its age counts from here */
 };
 
-/* What an answer's code and options say about keeping it, found in one walk. */
+/* What an answer's code and options say about keeping it. */
 struct answer_facts {
     enum answer_use use;
     bool is_partial;    /* as freshness_is_partial() */
@@ -44,8 +44,10 @@ struct answer_facts {
  * EDHOC or Echo, and 4.01 (CACHE-23, CACHE-24). Not stored: a block of a body without an ETag, as
  * nothing would tell it from a block of another body (CACHE-29), and an answer with more than one
  * ETag (OPT-18).
+ *
+ * @param absent as in struct reply: with 0 all options are gone through.
  */
-struct answer_facts freshness_facts(uint8_t code, struct bytes options);
+struct answer_facts freshness_facts(uint8_t code, struct bytes options, uint64_t absent);
 
 /** Max-Age of an answer, in seconds. */
 uint32_t freshness_max_age_s(struct bytes options);

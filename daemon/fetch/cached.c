@@ -545,7 +545,7 @@ static struct cache_entry *find_help(const struct fetch_side *side, const struct
 
 static struct answer_facts facts_of(const struct fetch *fetch, const struct reply *reply)
 {
-    struct answer_facts facts = freshness_facts(reply->code, reply->options);
+    struct answer_facts facts = freshness_facts(reply->code, reply->options, reply->absent);
     if (!fetch->ticket.has_key || fetch->sending.is_private) {
         facts.use = ANSWER_FOR_ONE;
     }

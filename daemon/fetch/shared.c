@@ -242,7 +242,7 @@ static uint32_t life_left_s(const struct fetch_side *side, const struct shared_e
 /* What may be kept by any cache, and has no part that concerns one client. */
 static bool is_plain_answer(const struct message *message)
 {
-    const struct answer_facts facts = freshness_facts(message->code, message->options);
+    const struct answer_facts facts = freshness_facts(message->code, message->options, 0);
     return facts.use == ANSWER_STORABLE && !facts.is_partial && message->code != CODE(5, 8) &&
            !options_have(message->options, OPTION_max_age);
 }
@@ -259,7 +259,7 @@ static void give_shared(struct fetch_side *side, struct fetch *fetch,
     const struct cache_item item = {
         .key = &fetch->ticket.key,
         .representation = answer,
-        .facts = freshness_facts(answer.code, answer.options),
+        .facts = freshness_facts(answer.code, answer.options, 0),
         .origin = &entry->origin,
         .changes = fetch->ticket.changes,
     };

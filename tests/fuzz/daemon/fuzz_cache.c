@@ -101,12 +101,29 @@ static void check_etags(struct bytes options, uint8_t *buffer)
     assert(count(copy, OPTION_etag) <= count(options, OPTION_etag));
 }
 
+/* As the walk that checks an answer says it. */
+static uint64_t absent_of(struct bytes options)
+{
+    struct option_iter iter;
+    struct option option;
+    uint64_t present = 0;
+    option_iter_init(&iter, options);
+    while (option_iter_next(&iter, &option)) {
+        present |= reply_bit(option.number);
+    }
+    return ~present;
+}
+
 static void check_facts(const struct message *message)
 {
-    const struct answer_facts facts = freshness_facts(message->code, message->options);
+    const struct answer_facts facts = freshness_facts(message->code, message->options, 0);
+    const struct answer_facts same =
+        freshness_facts(message->code, message->options, absent_of(message->options));
     assert(facts.is_partial == freshness_is_partial(message->options));
     assert(facts.max_age_s == freshness_max_age_s(message->options));
     assert(bytes_equal(facts.etag, freshness_etag(message->options)));
+    assert(same.use == facts.use && same.is_partial == facts.is_partial);
+    assert(same.max_age_s == facts.max_age_s && bytes_equal(same.etag, facts.etag));
 }
 
 static void check(const struct message *a, const struct message *b, uint8_t *buffers[3])

@@ -17,6 +17,42 @@ static struct bytes options_of(const char *body, uint8_t *buffer, size_t capacit
     return message.options;
 }
 
+/* What the walk that checks an answer says of it (struct reply). */
+static uint64_t absent_of(struct bytes options)
+{
+    struct option_iter iter;
+    struct option option;
+    uint64_t present = 0;
+    option_iter_init(&iter, options);
+    while (option_iter_next(&iter, &option)) {
+        present |= reply_bit(option.number);
+    }
+    return ~present;
+}
+
+/* Facts are the same with and without a look at options that say none. */
+static void test_facts_of_what_is_absent(void **state)
+{
+    (void)state;
+    static const char *const rows[] = {"",           "12:28",       "14:",   "12:28 14:05 60:01",
+                                       "4:01 14:05", "14:05 73:01", "23:16", "14:05 14:06"};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        uint8_t buffer[64];
+        struct bytes options = options_of(rows[i], buffer, sizeof(buffer));
+        struct answer_facts all = freshness_facts(CODE(2, 5), options, 0);
+        struct answer_facts some = freshness_facts(CODE(2, 5), options, absent_of(options));
+        print_message("    %s\n", rows[i]);
+        assert_int_equal(some.use, all.use);
+        assert_int_equal(some.is_partial, all.is_partial);
+        assert_int_equal(some.max_age_s, all.max_age_s);
+        assert_true(bytes_equal(some.etag, all.etag));
+    }
+    /* Marks are believed: there is no look, which is what they are for. */
+    static const uint8_t etag[] = {0x41, 0x01};
+    struct bytes options = {etag, sizeof(etag)};
+    assert_int_equal(freshness_facts(CODE(2, 5), options, UINT64_MAX).etag.len, 0);
+}
+
 static void test_who_may_have_it(void **state)
 {
     static const struct {
@@ -55,7 +91,9 @@ static void test_who_may_have_it(void **state)
         uint8_t buffer[64];
         print_message("    %s\n", rows[i].id);
         struct bytes options = options_of(rows[i].options, buffer, sizeof(buffer));
-        assert_int_equal(freshness_facts(rows[i].code, options).use, rows[i].use);
+        assert_int_equal(freshness_facts(rows[i].code, options, 0).use, rows[i].use);
+        uint64_t absent = absent_of(options);
+        assert_int_equal(freshness_facts(rows[i].code, options, absent).use, rows[i].use);
     }
 }
 
@@ -185,6 +223,7 @@ static void test_etag_options(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_facts_of_what_is_absent),
         cmocka_unit_test(test_who_may_have_it),
         cmocka_unit_test(test_max_age),
         cmocka_unit_test(test_ages),

@@ -159,7 +159,7 @@ static bool store_ask(struct cache_store *store, uint32_t resource)
     struct cache_item item = {
         .key = &key,
         .representation = {.code = CODE(2, 5), .payload = {payload, PAYLOAD}, .max_age_s = 60},
-        .facts = freshness_facts(CODE(2, 5), (struct bytes){0}),
+        .facts = freshness_facts(CODE(2, 5), (struct bytes){0}, 0),
     };
     assert_non_null(cache_store_put(store, &item));
     return false;

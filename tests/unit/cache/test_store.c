@@ -57,7 +57,7 @@ static struct cache_item item_of(const struct cache_key *key, uint32_t number, u
                            .options = encoded,
                            .payload = {payload, len},
                            .max_age_s = 60},
-        .facts = freshness_facts(CODE(2, 5), encoded),
+        .facts = freshness_facts(CODE(2, 5), encoded, 0),
     };
 }
 
