@@ -273,7 +273,7 @@ bool cache_key_of_block(const struct cache_key *key, uint32_t block2, uint8_t *b
 struct cache_key cache_key_base(const struct cache_key *key)
 {
     struct cache_key base = *key;
-    if (base.len > base.base_len) {
+    if (cache_key_has_block(key)) {
         base.len = base.base_len;
         set_hash(&base);
     }

@@ -444,9 +444,12 @@ static void send_on(struct client_side *side, struct incoming *incoming,
     if (plan == BLOCK_PLAN_ANSWER) {
         return;
     }
-    struct message bodiless = *incoming->message;
-    bodiless.payload = (struct bytes){0};
-    recipe.message = plan == BLOCK_PLAN_PASS ? incoming->message : &bodiless;
+    struct message bodiless;
+    if (plan != BLOCK_PLAN_PASS) {
+        bodiless = *incoming->message;
+        bodiless.payload = (struct bytes){0};
+        recipe.message = &bodiless;
+    }
     struct problem problem;
     problem_set(&problem, REASON_proxy_busy);
     struct request *request = request_make(side, incoming->leg, incoming->message);

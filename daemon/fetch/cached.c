@@ -275,9 +275,11 @@ static struct cache_entry *cached_look(struct fetch_side *side, const struct que
         return NULL;
     }
     /* What asks for a block may have it of a body that is here as a whole. */
-    const struct cache_key base = cache_key_base(key);
-    struct cache_entry *entry =
-        key->len > base.len ? cached_look_at(side, &base, question, ret_lookup) : NULL;
+    struct cache_entry *entry = NULL;
+    if (cache_key_has_block(key)) {
+        const struct cache_key base = cache_key_base(key);
+        entry = cached_look_at(side, &base, question, ret_lookup);
+    }
     if (entry == NULL) {
         entry = cached_look_at(side, key, question, ret_lookup);
     }
@@ -431,16 +433,21 @@ static void keep_answer(struct fetch_side *side, const struct fetch *fetch,
 {
     const struct cache_ticket *ticket = &fetch->ticket;
     const struct address *from = cached_source(fetch);
-    /* An answer that is no block is the whole body, also for a client without blocks. */
-    struct cache_key whole = cache_key_base(&ticket->key);
+    const struct cache_key *key = &ticket->key;
+    struct cache_key whole;
     bool is_whole = reply->code == CODE(2, 5) && !facts->is_partial;
     bool can_be_validated = reply->code == CODE(2, 5) && facts->etag.len > 0;
     if (cached_has_changed(side, fetch) || (facts->max_age_s == 0 && !can_be_validated &&
                                             side->context.config->cache_stale_if_error == 0)) {
         return;
     }
+    /* An answer that is no block is the whole body, also for a client without blocks. */
+    if (is_whole && cache_key_has_block(key)) {
+        whole = cache_key_base(key);
+        key = &whole;
+    }
     const struct cache_item item = {
-        .key = is_whole ? &whole : &ticket->key,
+        .key = key,
         .representation = {.code = reply->code,
                            .options = reply->options,
                            .payload = reply->payload,

@@ -57,7 +57,7 @@ static unsigned bucket_of_duration(uint64_t duration_us)
 {
     unsigned bits = 64u - (unsigned)__builtin_clzll(duration_us | 1);
     unsigned bucket = bits < 6 ? 0 : bits - 6 - (bits > 10) - (bits > 20);
-    while (bucket < METRICS_BUCKETS && duration_us > limits_us[bucket]) {
+    if (bucket < METRICS_BUCKETS && duration_us > limits_us[bucket]) {
         bucket++;
     }
     return bucket < METRICS_BUCKETS ? bucket : METRICS_BUCKETS;
