@@ -208,7 +208,9 @@ void engine_free(struct engine *engine)
 static void engine_flush(struct engine *engine)
 {
     listen_flush(&engine->client);
-    shared_flush(&engine->fetch);
+    if (engine->fetch.shared != NULL) {
+        shared_flush(&engine->fetch);
+    }
     for (unsigned family = 0; family < PORT_FAMILIES; family++) {
         const struct port_pool *pool = &engine->origin.origins.pools[family];
         for (uint32_t i = 0; i < pool->count; i++) {

@@ -682,9 +682,7 @@ void shared_close(struct fetch_side *side)
 
 void shared_flush(struct fetch_side *side)
 {
-    if (side->shared != NULL) {
-        shared_store_flush(side->shared->store);
-    }
+    shared_store_flush(side->shared->store);
 }
 
 void shared_set_config(struct fetch_side *side)

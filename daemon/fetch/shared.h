@@ -42,7 +42,7 @@ int shared_open(struct fetch_side *side);
 /** Ends the connections and frees what shared_open() made; takes a side without one. */
 void shared_close(struct fetch_side *side);
 
-/** At the end of a turn: what it asks the server for goes out. Takes a side without one. */
+/** At the end of a turn: what it asks the server for goes out. @p side has one. */
 void shared_flush(struct fetch_side *side);
 
 /** Another snapshot is there: its cluster.secret-file may be another one, which is not borrowed. */
