@@ -39,6 +39,8 @@ int hash_map_init(struct hash_map *map, size_t capacity, uint64_t seed);
 /**
  * The same for nodes whose keys are hashes already, by hash_bytes(), hash_mix() or address_hash()
  * under a secret seed: they are not mixed again. @p seed is only kept for the caller.
+ *
+ * @return 0 or -ENOMEM.
  */
 int hash_map_init_of_hashes(struct hash_map *map, size_t capacity, uint64_t seed);
 

@@ -78,7 +78,10 @@ bool http_body_is_whole(const struct http_body *body);
  */
 void http_body_spare(struct http_body *body, struct client_side *side);
 
-/** It is to be sent once more, at the end of the turn: it makes room only as one that comes. */
+/**
+ * It is to be sent once more, at the end of the turn: it makes room only as one that comes. Cannot
+ * fail.
+ */
 void http_body_need(struct http_body *body, struct client_side *side);
 
 /** Frees what it holds, and gives it back to its source. */

@@ -111,7 +111,7 @@ int web_sockets_open(struct web_pool *pool, int family, int type, int protocol);
 /**
  * The request of @p easy is about to be paused for the first time. Its connection, if it was kept,
  * may be one that libcurl has not said it wants: the answer was there at once. What comes is the
- * rest of it, so that it stays open until the request ends.
+ * rest of it, so that it stays open until the request ends. Cannot fail.
  */
 void web_sockets_on_pause(struct web_pool *pool, CURL *easy);
 
