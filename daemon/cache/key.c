@@ -270,6 +270,11 @@ bool cache_key_of_block(const struct cache_key *key, uint32_t block2, uint8_t *b
     return !writer.overflow;
 }
 
+bool cache_key_has_block(const struct cache_key *key)
+{
+    return key->len > key->base_len;
+}
+
 struct cache_key cache_key_base(const struct cache_key *key)
 {
     struct cache_key base = *key;

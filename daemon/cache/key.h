@@ -82,11 +82,8 @@ struct cache_key cache_key_of_bytes(const uint8_t *bytes, uint32_t len, uint64_t
 void cache_key_read_target(const struct cache_key *key, struct target *ret_target,
                            uint32_t *ret_scheme);
 
-/** Whether it is for one block. */
-static inline bool cache_key_has_block(const struct cache_key *key)
-{
-    return key->len > key->base_len;
-}
+/** Whether it is for one block. Cannot fail. */
+bool cache_key_has_block(const struct cache_key *key);
 
 /** The key of the same request for no particular block; borrows from @p key. */
 struct cache_key cache_key_base(const struct cache_key *key);

@@ -25,6 +25,7 @@
 #include "fetch/cached.h"
 #include "fetch/coalesce.h"
 #include "fetch/follow.h"
+#include "fetch/forward.h"
 #include "fetch/make.h"
 #include "fetch/published.h"
 #include "fetch/self.h"
@@ -474,7 +475,11 @@ static void send_on(struct client_side *side, struct incoming *incoming,
                                             join_unobserved(side, request, &recipe);
     if (!waits_for_another) {
         coalesce_open(&side->fetch, request->fetch);
-        follow_or_start(&side->fetch, request->fetch);
+        if (side->fetch.shared == NULL) {
+            forward_start(&side->fetch, request->fetch);
+        } else {
+            follow_or_start(&side->fetch, request->fetch);
+        }
     }
 }
 

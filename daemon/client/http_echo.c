@@ -69,7 +69,7 @@ bool front_take_challenge(struct http_front *front, const struct reply *reply,
 {
     static const char why[] = "the origin server wants to know whether the request is fresh";
     struct http_exchange *exchange = front->exchange;
-    struct bytes echo;
+    struct bytes echo = {0};
     bool is_challenge = reply->code == CODE(4, 1) && !exchange->has_events &&
                         exchange->group_s == 0 && option_find(reply->options, OPTION_echo, &echo) &&
                         echo.len > 0 && echo.len <= HTTP_ECHO_MAX;

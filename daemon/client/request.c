@@ -60,6 +60,11 @@ void request_table_clear(struct request_table *table)
     *table = (struct request_table){0};
 }
 
+bool request_table_is_full(const struct request_table *table)
+{
+    return free_slots_next(&table->free) == NO_SLOT;
+}
+
 /*
  * Charge the large block that its fetch or its answer is in to its client's source; once, until
  * it is freed.

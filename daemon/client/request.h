@@ -84,11 +84,8 @@ int request_table_init(struct request_table *table, uint32_t capacity, uint64_t 
 /** Frees what the table has allocated; the struct is the caller's. Takes a zeroed table. */
 void request_table_clear(struct request_table *table);
 
-/** Whether all slots are in use: request_new() would give NULL then, unless a slot is freed. */
-static inline bool request_table_is_full(const struct request_table *table)
-{
-    return free_slots_next(&table->free) == NO_SLOT;
-}
+/** Whether all slots are in use: request_new() would fail (NULL) then, unless a slot is freed. */
+bool request_table_is_full(const struct request_table *table);
 
 /**
  * A new request over @p leg, which is copied with its token; charged to its client's source. It

@@ -218,7 +218,7 @@ void message_writer_options(struct message_writer *writer, struct bytes options,
 
 /**
  * Appends all encoded @p options of another message as they are; the message has none yet, and gets
- * no others. What does not fit sets the writer's overflow.
+ * no others. It fails by the writer's overflow where they do not fit.
  */
 void message_writer_all_options(struct message_writer *writer, struct bytes options);
 

@@ -28,9 +28,8 @@ static uint64_t follow_number(const struct fetch *fetch)
 static bool may_follow(const struct fetch_side *side, const struct fetch *fetch)
 {
     const struct cache_ticket *ticket = &fetch->ticket;
-    return side->shared != NULL && flights_of(side) != NULL &&
-           side->context.config->cache_coalesce && fetch->is_safe && ticket->has_key &&
-           ticket->sharing != CACHE_SHARING_NONE && !ticket->is_alone &&
+    return flights_of(side) != NULL && side->context.config->cache_coalesce && fetch->is_safe &&
+           ticket->has_key && ticket->sharing != CACHE_SHARING_NONE && !ticket->is_alone &&
            !ticket->has_foreign_etags && !fetch->is_own && !fetch->is_group &&
            !fetch->sending.is_private && !fetch->may_stay_unanswered && !fetch->hop.is_device &&
            !fetch->hop.is_recording && ticket->key.len == ticket->key.base_len &&
@@ -83,7 +82,7 @@ static bool follow(struct fetch_side *side, struct fetch *fetch)
  * generation that the answer is kept under. */
 static void ask_or_start(struct fetch_side *side, struct fetch *fetch)
 {
-    if (side->shared == NULL || !shared_ask(side, fetch)) {
+    if (!shared_ask(side, fetch)) {
         forward_start(side, fetch);
     }
 }

@@ -25,8 +25,8 @@
 
 struct fetch_side;
 
-/** A prepared fetch of a client's plain request begins: it follows, or is asked, in the cache that
- * replicas share first. May end it. */
+/** A prepared fetch of a client's plain request begins where replicas share a cache: it follows, or
+ * is asked, there first. May end it. */
 void follow_or_start(struct fetch_side *side, struct fetch *fetch);
 
 /** @p fetch has come to @p reason, with @p reply, or none: those that follow it are told. Takes one
