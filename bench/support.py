@@ -111,6 +111,17 @@ class Server:
                     time.sleep(0.02)
         raise BenchError("%s does not answer on %s: %s" % (self.name, address, self.complaint()))
 
+    def wait_for_connection(self, port, seconds=10.0):
+        """Until a TCP connection to that port of the loopback address is taken."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end and self.process.poll() is None:
+            try:
+                socket.create_connection(("127.0.0.1", port), 1).close()
+                return
+            except OSError:  # no server there yet
+                time.sleep(0.02)
+        raise BenchError("%s takes no connection on port %d: %s" % (self.name, port, self.complaint()))
+
     def complaint(self):
         """The end of what it wrote to standard error: the file is gone when we are."""
         self.log.flush()
