@@ -534,16 +534,16 @@ ZIPPED = bytes.fromhex("1f8b08000000000002034b4c4a06000c5f3c5e03000000")
 # connections two requests make.
 UNUSUAL = {
     "103 first": (b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + OK +
-                  b"Content-Length: 3\r\n\r\nabc", b"abc", 1),
+                  b"Content-Length: 3\r\n\r\nabc", b"abc", (1,)),
     "trailers": (OK + b"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n"
-                 b"Content-Type: application/cbor\r\nCache-Control: max-age=9\r\n\r\n", b"abc", 1),
-    "a folded field": (OK + b"Content-Length: 3\r\nA: b\r\n c\r\n\r\nabc", b"abc", 1),
-    "204 with a body": (b"HTTP/1.1 204 No Content\r\n\r\nabc", b"", 1),
+                 b"Content-Type: application/cbor\r\nCache-Control: max-age=9\r\n\r\n", b"abc", (1,)),
+    "a folded field": (OK + b"Content-Length: 3\r\nA: b\r\n c\r\n\r\nabc", b"abc", (1,)),
+    "204 with a body": (b"HTTP/1.1 204 No Content\r\n\r\nabc", b"", (1, 2)),
     "204 with an answer behind it": (b"HTTP/1.1 204 No Content\r\n\r\n" + OK +
-                                     b"Content-Length: 5\r\n\r\nother", b"", 1),
+                                     b"Content-Length: 5\r\n\r\nother", b"", (1, 2)),
     "gzip": (OK + b"Content-Encoding: gzip\r\nContent-Type: text/plain\r\n"
-             b"Content-Length: %d\r\n\r\n" % len(ZIPPED) + ZIPPED, ZIPPED, 1),
-    "more than its length": (OK + b"Content-Length: 3\r\n\r\nabcdef", b"abc", 2),
+             b"Content-Length: %d\r\n\r\n" % len(ZIPPED) + ZIPPED, ZIPPED, (1,)),
+    "more than its length": (OK + b"Content-Length: 3\r\n\r\nabcdef", b"abc", (2,)),
 }
 
 
@@ -560,8 +560,9 @@ def single():
 def test_unusual_servers(single, name):
     """CH-5, CH-8, CH-13: nothing of it is taken for more than it is; a coding is never undone. What
     came with an answer, behind its end, is no other answer: libcurl drops it (RFC 9112 section
-    6.3), and with it the connection, but for what follows an answer that has no body."""
-    sent, payload, count = UNUSUAL[name]
+    6.3), and with it the connection; what follows an answer that has no body ends the connection
+    with libcurl 8.14, and with 7.88 does not."""
+    sent, payload, counts = UNUSUAL[name]
     connections = []
 
     def talk(sock):
@@ -574,7 +575,7 @@ def test_unusual_servers(single, name):
     for answer in answers:
         assert (answer.code_text, answer.payload) == ("2.05", payload)
         assert answer.values(MAX_AGE) == [b""]  # not that of a trailer
-    assert len(connections) == count
+    assert len(connections) in counts
 
 
 @pytest.mark.parametrize("first", [OK + b"Content-Length: 0\r\n\r\n",
