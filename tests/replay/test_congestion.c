@@ -267,7 +267,7 @@ static void test_ten_thousand_at_once_are_all_answered(void **state)
     (void)state;
     const struct load_options options = {
         .clients = 10000, .requests = 10000, .origin_delay_ms = 5, .seed = 1};
-    replay_start(&replay, NULL);
+    replay_start(&replay, (const char *[]){"proxy.size=medium", NULL});
     load_start(&load, &replay, &options);
     load_run(&load, 1);
     assert_in_range(load_outstanding(&load), 1, 1000);
