@@ -298,7 +298,7 @@ void loader_check_shared(struct loader *loader)
                                          config->cache_shared_password_file, PASSWORD_BYTES_MIN,
                                          PASSWORD_BYTES_MAX};
 
-    if (where[0] != '\0' && !CRI_WITH_REDIS) {
+    if (!CRI_WITH_REDIS && where[0] != '\0') {
         shared_error(loader, "shared", "built without Redis", where);
     } else if (where[0] != '\0' && !parse_shared(loader, where, &config->shared)) {
         shared_error(loader, "shared",
