@@ -158,7 +158,7 @@ struct identity *tls_claimed(const SSL *ssl, struct tls_peer *peer)
 
 /* ---- why not ---- */
 
-static enum handshake certificate_failure(long result)
+enum handshake tls_verdict(long result)
 {
     if (raw_key_is_unknown(result)) {
         return HANDSHAKE_public_key_unknown;
@@ -233,7 +233,7 @@ enum handshake tls_failure(const SSL *ssl, const struct tls_peer *peer, const ch
     *ret_detail = detail == NULL ? "" : detail;
     if (reason == SSL_R_CERTIFICATE_VERIFY_FAILED && verified != X509_V_OK) {
         *ret_detail = X509_verify_cert_error_string(verified);
-        return certificate_failure(verified);
+        return tls_verdict(verified);
     }
     if (peer != NULL && peer->psk_asked && why == HANDSHAKE_finished_not_verified) {
         return peer->psk_unknown ? HANDSHAKE_psk_unknown_identity : HANDSHAKE_psk_wrong_key;

@@ -133,6 +133,10 @@ extern const struct cid_extension dtls_cid_extension;
  */
 struct identity *tls_identity(const SSL *ssl);
 
+/** What is wrong with a certificate or raw public key: @p result is X509_V_ERR_..., not X509_V_OK.
+ */
+enum handshake tls_verdict(long result);
+
 /**
  * Why a handshake has failed, from @p ssl and the error queue, which is emptied.
  *

@@ -127,21 +127,23 @@ struct upstream_target {
 
 /* Why a request has no answer. */
 enum upstream_status {
-    UPSTREAM_REFUSED,           /* nothing listens there, or the network does not lead there */
-    UPSTREAM_CONNECT_TIMEOUT,   /* no connection, or no end of the handshake, in time */
-    UPSTREAM_HANDSHAKE_FAILED,  /* an alert, a wrong key, no common suite */
-    UPSTREAM_BAD_CERTIFICATE,   /* expired, from an unknown authority, ... */
-    UPSTREAM_NAME_MISMATCH,     /* a good certificate, for another host */
-    UPSTREAM_CLOSED,            /* the session ended while the request was out */
-    UPSTREAM_TIMEOUT,           /* all retransmissions ran out */
-    UPSTREAM_RESET,             /* a Reset message answered it */
-    UPSTREAM_INVALID,           /* nothing came that could be read */
-    UPSTREAM_FULL,              /* sessions_max of them are busy */
-    UPSTREAM_DISPLACED,         /* its session made room for another source's */
-    UPSTREAM_BACKING_OFF,       /* it failed again and again: not tried now */
-    UPSTREAM_MESSAGE_TOO_LARGE, /* for the origin server's Max-Message-Size */
-    UPSTREAM_UNSUPPORTED,       /* see upstream_has() */
-    UPSTREAM_NO_MEMORY,         /* or no descriptor or port: our own shortage */
+    UPSTREAM_REFUSED,          /* nothing listens there, or the network does not lead there */
+    UPSTREAM_CONNECT_TIMEOUT,  /* no connection, or no end of the handshake, in time */
+    UPSTREAM_HANDSHAKE_FAILED, /* an alert, a wrong key, no common suite */
+    UPSTREAM_BAD_CERTIFICATE,  /* in another way than the next three; an unknown raw public key */
+    UPSTREAM_CERTIFICATE_EXPIRED, /* or not valid yet */
+    UPSTREAM_CERTIFICATE_UNKNOWN, /* of an authority that is not known */
+    UPSTREAM_NAME_MISMATCH,       /* a good certificate, for another host */
+    UPSTREAM_CLOSED,              /* the session ended while the request was out */
+    UPSTREAM_TIMEOUT,             /* all retransmissions ran out */
+    UPSTREAM_RESET,               /* a Reset message answered it */
+    UPSTREAM_INVALID,             /* nothing came that could be read */
+    UPSTREAM_FULL,                /* sessions_max of them are busy */
+    UPSTREAM_DISPLACED,           /* its session made room for another source's */
+    UPSTREAM_BACKING_OFF,         /* it failed again and again: not tried now */
+    UPSTREAM_MESSAGE_TOO_LARGE,   /* for the origin server's Max-Message-Size */
+    UPSTREAM_UNSUPPORTED,         /* see upstream_has() */
+    UPSTREAM_NO_MEMORY,           /* or no descriptor or port: our own shortage */
 
     /* Of OSCORE; in the clear the origin server has answered */
     UPSTREAM_OSCORE_UNKNOWN,     /* 4.01: it does not know our security context */

@@ -154,7 +154,8 @@ static void on_tls_error(struct session *session)
     } else if (session->coap->is_wrong_name) {
         session_die(session, UPSTREAM_NAME_MISMATCH, NULL);
     } else if (verdict != X509_V_OK) {
-        session_die(session, UPSTREAM_BAD_CERTIFICATE, X509_verify_cert_error_string(verdict));
+        session_die(session, upstream_certificate_status(verdict),
+                    X509_verify_cert_error_string(verdict));
     } else {
         session_die(session, UPSTREAM_HANDSHAKE_FAILED, why);
     }

@@ -18,6 +18,7 @@
 #include "net/credentials_internal.h"
 #include "net/dtls_record.h"
 #include "net/raw_keys.h"
+#include "net/tls.h"
 
 #include <errno.h>
 #include <openssl/err.h>
@@ -576,4 +577,15 @@ int upstream_verify(int is_good, X509_STORE_CTX *store, const struct upstream_ta
         return 0;
     }
     return is_good;
+}
+
+enum upstream_status upstream_certificate_status(long verdict)
+{
+    enum handshake why = tls_verdict(verdict);
+
+    if (why == HANDSHAKE_certificate_expired || why == HANDSHAKE_certificate_not_yet_valid) {
+        return UPSTREAM_CERTIFICATE_EXPIRED;
+    }
+    return why == HANDSHAKE_certificate_unknown_ca ? UPSTREAM_CERTIFICATE_UNKNOWN
+                                                   : UPSTREAM_BAD_CERTIFICATE;
 }

@@ -312,7 +312,8 @@ static void shake_fail(struct session *session)
     if (end->is_wrong_name) {
         session_die(session, UPSTREAM_NAME_MISMATCH, NULL);
     } else if (verdict != X509_V_OK) {
-        session_die(session, UPSTREAM_BAD_CERTIFICATE, X509_verify_cert_error_string(verdict));
+        session_die(session, upstream_certificate_status(verdict),
+                    X509_verify_cert_error_string(verdict));
     } else {
         session_die(session, UPSTREAM_HANDSHAKE_FAILED,
                     why != NULL ? why : "closed by the other side");

@@ -384,6 +384,9 @@ bool credentials_match_name(const struct upstream_target *target, struct x509_st
 int upstream_verify(int is_good, struct x509_store_ctx_st *store,
                     const struct upstream_target *target, bool *ret_is_wrong_name);
 
+/** Of a session, or of HTTP, that @p verdict, X509_V_ERR_... of the server's certificate, ends. */
+enum upstream_status upstream_certificate_status(long verdict);
+
 /* ---- upstream_coap.c ---- */
 
 /** @return whether libcoap is there, and has DTLS by OpenSSL */

@@ -266,6 +266,8 @@ static const char *word_of(enum upstream_status status)
     case UPSTREAM_CONNECT_TIMEOUT:
         return "timeout";
     case UPSTREAM_BAD_CERTIFICATE:
+    case UPSTREAM_CERTIFICATE_EXPIRED:
+    case UPSTREAM_CERTIFICATE_UNKNOWN:
         return "certificate";
     case UPSTREAM_NAME_MISMATCH:
         return "name";

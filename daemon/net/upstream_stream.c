@@ -187,7 +187,8 @@ static void on_failed(struct session *session, int error)
     } else if (end->is_wrong_name) {
         session_die(session, UPSTREAM_NAME_MISMATCH, NULL);
     } else if (end->verdict != X509_V_OK) {
-        session_die(session, UPSTREAM_BAD_CERTIFICATE, X509_verify_cert_error_string(end->verdict));
+        session_die(session, upstream_certificate_status(end->verdict),
+                    X509_verify_cert_error_string(end->verdict));
     } else if (error == ETIMEDOUT) {
         session_die(session, UPSTREAM_CONNECT_TIMEOUT, NULL);
     } else if (error == EADDRNOTAVAIL) {

@@ -70,15 +70,17 @@ struct web_ask {
 #define WEB_PARTED_MAX (UINT64_C(1024) << 20)
 
 enum web_status {
-    WEB_REFUSED,          /* nothing listens there, or the network does not lead there */
-    WEB_CONNECT_TIMEOUT,  /* no connection, or no end of the handshake, in time */
-    WEB_HANDSHAKE_FAILED, /* no TLS, an alert, no version or suite in common */
-    WEB_BAD_CERTIFICATE,  /* expired, from an unknown authority, ... */
-    WEB_NAME_MISMATCH,    /* a good certificate, for another host */
-    WEB_CLOSED,           /* the connection ended before the answer */
-    WEB_INVALID,          /* not HTTP, a head too long, a body shorter than its length */
-    WEB_TOO_LARGE,        /* the body is longer than body_bytes */
-    WEB_NO_MEMORY,        /* or no descriptor: our own shortage */
+    WEB_REFUSED,             /* nothing listens there, or the network does not lead there */
+    WEB_CONNECT_TIMEOUT,     /* no connection, or no end of the handshake, in time */
+    WEB_HANDSHAKE_FAILED,    /* no TLS, an alert, no version or suite in common */
+    WEB_BAD_CERTIFICATE,     /* in another way than the next three */
+    WEB_CERTIFICATE_EXPIRED, /* or not valid yet */
+    WEB_CERTIFICATE_UNKNOWN, /* of an authority that is not known */
+    WEB_NAME_MISMATCH,       /* a good certificate, for another host */
+    WEB_CLOSED,              /* the connection ended before the answer */
+    WEB_INVALID,             /* not HTTP, a head too long, a body shorter than its length */
+    WEB_TOO_LARGE,           /* the body is longer than body_bytes */
+    WEB_NO_MEMORY,           /* or no descriptor: our own shortage */
     WEB_STATUS_COUNT,
 };
 

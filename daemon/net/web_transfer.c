@@ -565,6 +565,25 @@ static bool is_out_of_memory(const struct web_request *request, CURLcode code)
     return request->is_short || (code == CURLE_OUT_OF_MEMORY && first_us == 0);
 }
 
+/* @p verdict is OpenSSL's; the name is libcurl's own check, which leaves it as it was. */
+static enum web_status certificate_status(long verdict)
+{
+    if (verdict == X509_V_OK || verdict == X509_V_ERR_UNSPECIFIED) { /* unset */
+        return WEB_NAME_MISMATCH;
+    }
+    enum upstream_status status = upstream_certificate_status(verdict);
+    if (status == UPSTREAM_CERTIFICATE_EXPIRED) {
+        return WEB_CERTIFICATE_EXPIRED;
+    }
+    return status == UPSTREAM_CERTIFICATE_UNKNOWN ? WEB_CERTIFICATE_UNKNOWN : WEB_BAD_CERTIFICATE;
+}
+
+static bool is_bad_certificate(enum web_status status)
+{
+    return status == WEB_BAD_CERTIFICATE || status == WEB_CERTIFICATE_EXPIRED ||
+           status == WEB_CERTIFICATE_UNKNOWN;
+}
+
 static enum web_status web_status_of(const struct web_request *request, CURLcode code, long verdict)
 {
     if (is_out_of_memory(request, code)) {
@@ -581,8 +600,7 @@ static enum web_status web_status_of(const struct web_request *request, CURLcode
         return WEB_CONNECT_TIMEOUT; /* no other time is set */
     }
     if (code == CURLE_PEER_FAILED_VERIFICATION) {
-        bool is_good = verdict == X509_V_OK || verdict == X509_V_ERR_UNSPECIFIED; /* unset */
-        return is_good ? WEB_NAME_MISMATCH : WEB_BAD_CERTIFICATE;
+        return certificate_status(verdict);
     }
     if (code == CURLE_SSL_CONNECT_ERROR || code == CURLE_SSL_CIPHER ||
         code == CURLE_SSL_CERTPROBLEM) {
@@ -607,7 +625,7 @@ struct web_failure web_transfer_failure(const struct web_request *request, CURLc
         .status = web_status_of(request, code, verdict),
         .was_sent = began_us > 0,
     };
-    if (failure.status == WEB_BAD_CERTIFICATE) {
+    if (is_bad_certificate(failure.status)) {
         failure.why = X509_verify_cert_error_string(verdict);
     } else if (request->is_head_too_long || code == CURLE_OUT_OF_MEMORY) {
         failure.why = "http head too long";

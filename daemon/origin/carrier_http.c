@@ -383,6 +383,8 @@ static enum reason reason_of_web(enum web_status status)
         [WEB_CONNECT_TIMEOUT] = REASON_connect_timeout,
         [WEB_HANDSHAKE_FAILED] = REASON_handshake_failed,
         [WEB_BAD_CERTIFICATE] = REASON_certificate_refused,
+        [WEB_CERTIFICATE_EXPIRED] = REASON_certificate_expired,
+        [WEB_CERTIFICATE_UNKNOWN] = REASON_certificate_unknown,
         [WEB_NAME_MISMATCH] = REASON_certificate_name,
         [WEB_CLOSED] = REASON_origin_closed,
         [WEB_INVALID] = REASON_origin_invalid,

@@ -53,6 +53,10 @@ static enum reason reason_of(enum upstream_status status)
         return REASON_handshake_failed;
     case UPSTREAM_BAD_CERTIFICATE:
         return REASON_certificate_refused;
+    case UPSTREAM_CERTIFICATE_EXPIRED:
+        return REASON_certificate_expired;
+    case UPSTREAM_CERTIFICATE_UNKNOWN:
+        return REASON_certificate_unknown;
     case UPSTREAM_NAME_MISMATCH:
         return REASON_certificate_name;
     case UPSTREAM_CLOSED:

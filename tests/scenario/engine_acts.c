@@ -216,6 +216,8 @@ static const char *act_fails(struct words words)
         {"connect-timeout", UPSTREAM_CONNECT_TIMEOUT},
         {"handshake-failed", UPSTREAM_HANDSHAKE_FAILED},
         {"bad-certificate", UPSTREAM_BAD_CERTIFICATE},
+        {"certificate-expired", UPSTREAM_CERTIFICATE_EXPIRED},
+        {"certificate-unknown", UPSTREAM_CERTIFICATE_UNKNOWN},
         {"name-mismatch", UPSTREAM_NAME_MISMATCH},
         {"closed", UPSTREAM_CLOSED},
         {"timeout", UPSTREAM_TIMEOUT},

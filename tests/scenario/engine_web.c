@@ -304,6 +304,8 @@ static const char *fail_web(struct engine_stage *engine, struct http_words words
         {"connect-timeout", WEB_CONNECT_TIMEOUT},
         {"handshake-failed", WEB_HANDSHAKE_FAILED},
         {"bad-certificate", WEB_BAD_CERTIFICATE},
+        {"certificate-expired", WEB_CERTIFICATE_EXPIRED},
+        {"certificate-unknown", WEB_CERTIFICATE_UNKNOWN},
         {"name-mismatch", WEB_NAME_MISMATCH},
         {"closed", WEB_CLOSED},
         {"invalid", WEB_INVALID},

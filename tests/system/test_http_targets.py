@@ -443,12 +443,12 @@ def test_a_name_is_resolved_and_its_addresses_are_checked(server):
         proxy.stop_cleanly()
 
 
-@pytest.mark.parametrize("alternative, trusted, code_text, words", [
-    ("IP:127.0.0.1", True, "2.05", b"made with http.server"),
-    ("DNS:elsewhere.example", True, "5.02", b"another host"),
-    ("IP:127.0.0.1", False, "5.02", b"not accepted"),
+@pytest.mark.parametrize("alternative, trusted, code_text, words, reason", [
+    ("IP:127.0.0.1", True, "2.05", b"made with http.server", None),
+    ("DNS:elsewhere.example", True, "5.02", b"another host", "certificate_name"),
+    ("IP:127.0.0.1", False, "5.02", b"not accepted", "certificate_unknown"),
 ])
-def test_certificates(tmp_path, files, alternative, trusted, code_text, words):
+def test_certificates(tmp_path, files, alternative, trusted, code_text, words, reason):
     """CH-11, CH-13: of another host, of another authority."""
     own = make_certificate(tmp_path, "own", alternative)
     server = Server(own)
@@ -456,6 +456,7 @@ def test_certificates(tmp_path, files, alternative, trusted, code_text, words):
                   listen=("127.0.0.1",))
     answer = ask(proxy, server.target("x", scheme="https"))
     assert answer.code_text == code_text and words in answer.payload
+    assert reason is None or proxy.wait_for_line(reason)
     assert bool(server.seen) == (code_text == "2.05")
     proxy.stop_cleanly()
     server.stop()
@@ -476,6 +477,7 @@ def test_certificates_out_of_their_time(tmp_path, dates, code_text, words):
                   listen=("127.0.0.1",))
     answer = ask(proxy, server.target("x", scheme="https"))
     assert answer.code_text == code_text and words in answer.payload, answer.payload
+    assert code_text == "2.05" or proxy.wait_for_line("certificate_expired")
     assert bool(server.seen) == (code_text == "2.05")
     proxy.stop_cleanly()
     server.stop()

@@ -219,7 +219,7 @@ def test_certificates(tmp_path, start_proxy, scheme):
             answer = ask(proxy, origin.target(scheme))
             assert answer.code_text == code and words in answer.payload
     proxy.wait_for_line("certificate_name")
-    proxy.wait_for_line("certificate_refused")
+    proxy.wait_for_line("certificate_unknown")
 
 
 @pytest.mark.parametrize("scheme", SECURE)

@@ -115,6 +115,7 @@ def test_certificates(tmp_path, start_proxy, start_origin, files, host, alternat
     proxy = start_proxy("--set", "upstream.ca=" + trusted, listen=("127.0.0.1",))
     answer = ask(proxy, target_of(origin, "coaps+ws", ("x",), host))
     assert answer.code_text == code and words in answer.payload
+    proxy.wait_for_line("certificate_unknown" if words == b"not accepted" else "certificate_name")
     assert origin.hosts == []
 
 

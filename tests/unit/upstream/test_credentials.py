@@ -105,7 +105,7 @@ def test_names_of_certificates(asker, authority, alternative, host, verdict):
 def test_unknown_authority(asker, certified, tmp_path, transport):
     """ERR-10, SEC-10"""
     asker.use_certificates(Authority(tmp_path, "stranger").pem)
-    assert asker.ask(transport, certified.secure).startswith("failure bad-certificate unsent")
+    assert asker.ask(transport, certified.secure).startswith("failure certificate-unknown unsent")
 
 
 @pytest.mark.parametrize("transport", SECURE)
@@ -116,7 +116,7 @@ def test_expired(asker, authority, transport):
     with CoapServer("-c", path + ".pem", "-j", path + ".key", "-n") as server:
         asker.use_certificates(authority.pem)
         assert asker.ask(transport, server.secure) == \
-            "failure bad-certificate unsent certificate has expired"
+            "failure certificate-expired unsent certificate has expired"
 
 
 @pytest.mark.parametrize("transport", SECURE)

@@ -467,4 +467,4 @@ def test_unknown_authority(asker, authority, tmp_path):
         with pytest.raises((ssl.SSLError, ConnectionError)):
             peer.connect()
             peer.read(1)
-        assert asker.hear().startswith("failure bad-certificate unsent")
+        assert asker.hear().startswith("failure certificate-unknown unsent")

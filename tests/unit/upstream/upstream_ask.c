@@ -170,6 +170,10 @@ static const char *status_name(enum upstream_status status)
         return "handshake-failed";
     case UPSTREAM_BAD_CERTIFICATE:
         return "bad-certificate";
+    case UPSTREAM_CERTIFICATE_EXPIRED:
+        return "certificate-expired";
+    case UPSTREAM_CERTIFICATE_UNKNOWN:
+        return "certificate-unknown";
     case UPSTREAM_NAME_MISMATCH:
         return "name-mismatch";
     case UPSTREAM_CLOSED:
