@@ -217,6 +217,61 @@ bool web_more(struct web *web, struct web_request *request, struct bytes piece, 
     return is_given;
 }
 
+/* A time in us, or a number of bytes; of none that is negative. */
+static uint64_t curl_number(const struct web_request *request, CURLINFO info)
+{
+    curl_off_t value = 0;
+    (void)web_curl.easy_getinfo(request->handle.easy, info, &value);
+    return value > 0 ? (uint64_t)value : 0;
+}
+
+/* Whether libcurl has given all of the body to the kernel, or of one that goes on has taken it. */
+static bool is_body_out(const struct web_request *request)
+{
+    const struct web_upload *upload = &request->upload;
+    if (upload->is_on) {
+        return upload->is_last && upload->at == upload->len;
+    }
+    return curl_number(request, CURLINFO_SIZE_UPLOAD_T) >=
+           curl_number(request, CURLINFO_CONTENT_LENGTH_UPLOAD_T);
+}
+
+/*
+ * With a body, libcurl takes the first byte that is sent for the start of the transfer (7.88):
+ * there it is the first line that counts.
+ */
+static bool has_answer_begun(const struct web_request *request)
+{
+    bool has_body =
+        request->upload.is_on || curl_number(request, CURLINFO_CONTENT_LENGTH_UPLOAD_T) > 0;
+    return request->head_bytes > 0 ||
+           (!has_body && curl_number(request, CURLINFO_STARTTRANSFER_TIME_T) > 0);
+}
+
+bool web_awaits_first_byte(struct web *web, struct web_request *request, uint64_t *ret_since_ms)
+{
+    uint64_t now_ms = loop_now_ms(web->loop);
+    uint64_t head_us = curl_number(request, CURLINFO_PRETRANSFER_TIME_T);
+    if (has_answer_begun(request)) {
+        return false;
+    }
+    *ret_since_ms = now_ms;
+    if (head_us == 0) {
+        return true; /* libcurl knows later when that was */
+    }
+    if (!is_body_out(request)) {
+        request->is_body_under_way = true;
+        return true;
+    }
+    if (request->is_body_under_way) {
+        request->is_body_under_way = false;
+        request->out_ms = request->out_ms > 0 ? request->out_ms : now_ms;
+    }
+    uint64_t sent_ms = request->began_ms + head_us / 1000;
+    *ret_since_ms = sent_ms > request->out_ms ? sent_ms : request->out_ms;
+    return true;
+}
+
 void web_cancel(struct web *web, struct web_request *request)
 {
     request->is_clean = false;

@@ -140,6 +140,16 @@ void web_next(struct web *web, struct web_request *request, void *user);
 bool web_more(struct web *web, struct web_request *request, struct bytes piece, bool is_last,
               void *user);
 
+/**
+ * Whether nothing of the answer to @p request has come, not even of an interim one; to one with a
+ * body, not its first line.
+ *
+ * @param ret_since_ms if so: since when the request has been out whole, in ms of loop_now_ms(); now
+ *        where it is not yet. Of a body that was still being sent when this was called before, when
+ *        it was first seen to be out.
+ */
+bool web_awaits_first_byte(struct web *web, struct web_request *request, uint64_t *ret_since_ms);
+
 /** No handler is called for @p request, which is freed; its connection may close. */
 void web_cancel(struct web *web, struct web_request *request);
 

@@ -70,6 +70,8 @@ struct web_request {
     bool is_over_2;  /* it was HTTP/2 that had a long body: to be asked for again over 1.1 */
     struct web_upload upload;
     uint64_t began_ms;
+    uint64_t out_ms; /* of a body that took its time: when all of it was out, at the latest */
+    bool is_body_under_way; /* it was, when the owner asked last */
     bool is_secure;
     bool is_paused;
     bool is_clean;   /* it ended well and was not paused: its handle is as good as new */

@@ -2,6 +2,8 @@
 /* Bodies of requests that go on: given piece by piece, and taken by libcurl when it can send. */
 #include "net/web_internal.h"
 
+#include "net/loop.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +25,9 @@ static size_t web_on_read(char *buffer, size_t size, size_t count, void *context
         memcpy(buffer, upload->data + upload->at, len);
     }
     upload->at += len;
+    if (upload->is_last && upload->at == upload->len) {
+        request->out_ms = loop_now_ms(request->pool->web->loop);
+    }
     return len;
 }
 

@@ -56,6 +56,14 @@ bool web_more(struct web *web, struct web_request *request, struct bytes piece, 
     return false;
 }
 
+bool web_awaits_first_byte(struct web *web, struct web_request *request, uint64_t *ret_since_ms)
+{
+    (void)web;
+    (void)request;
+    (void)ret_since_ms;
+    return false;
+}
+
 void web_cancel(struct web *web, struct web_request *request)
 {
     (void)web;

@@ -509,13 +509,44 @@ static size_t join_fields(const struct http_request *request, const struct carri
     return count;
 }
 
+static void http_on_timer(void *context, struct timer *timer, uint64_t now_ms);
+
+static void await_http_until(struct origin_side *side, struct sending *sending, uint64_t at_ms)
+{
+    timer_set(&side->context.wheel, &sending->timer,
+              at_ms < sending->deadline_ms ? at_ms : sending->deadline_ms, http_on_timer);
+}
+
+/*
+ * Only now it is looked at how far the request has come: nothing is to be done for one that is
+ * answered in time.
+ */
+static void http_on_timer(void *context, struct timer *timer, uint64_t now_ms)
+{
+    struct origin_side *side = context;
+    struct sending *sending = HASH_ENTRY(timer, struct sending, timer);
+    uint64_t limit_ms = side->context.config->http_first_byte_timeout, since_ms;
+    if (now_ms >= sending->deadline_ms) {
+        sending_timed_out(side, sending);
+    } else if (limit_ms == 0 || sending->web == NULL ||
+               !web_awaits_first_byte(side->web, sending->web, &since_ms)) {
+        sending_await_end(side, sending);
+    } else if (now_ms >= since_ms + limit_ms) {
+        side->origins.calls->on_timeout(side, sending, REASON_first_byte_timeout);
+    } else {
+        await_http_until(side, sending, since_ms + limit_ms);
+    }
+}
+
 /* Sent, or about to be: the answer is waited for. */
 static enum carrier_result await_http(struct origin_side *side, struct sending *sending)
 {
+    uint64_t limit_ms = side->context.config->http_first_byte_timeout;
     sending->again.count = 0;
     sending->is_sent = true;
     sending_event(side, sending, EVENT_http, 0);
-    sending_await_end(side, sending);
+    await_http_until(side, sending,
+                     limit_ms > 0 ? context_now_ms(&side->context) + limit_ms : UINT64_MAX);
     return CARRIER_SENT;
 }
 

@@ -347,6 +347,14 @@ const char *engine_web_act(struct engine_stage *engine, struct actor *actor, cha
         fake_net_run(0);
         return strcmp(words[0], "reads") == 0 ? NULL : "reads on";
     }
+    if (strcmp(words[0], "begins") == 0) { /* the first byte of its answer has come */
+        fake_web_begin();
+        return NULL;
+    }
+    if (strcmp(words[0], "connecting") == 0 || strcmp(words[0], "connected") == 0) {
+        fake_web_connecting(words[0][7] == 'i');
+        return NULL;
+    }
     if (strcmp(words[0], "fails") == 0 && count > 1) {
         return fail_web(engine, rest);
     }

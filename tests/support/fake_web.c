@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "support/fake_web.h"
 
+#include "net/loop.h"
 #include "support/test.h"
 
 #include <stdio.h>
@@ -13,6 +14,7 @@
 #define DATE_S 1000000000u /* when answers come, in seconds since 1970 */
 
 struct web_request {
+    struct web *web;
     bool is_used, is_seen, is_due, is_failure;
     bool goes_on, has_piece; /* its body: more of it is due, there is some that was not taken */
     size_t looked_at;        /* of what was sent */
@@ -29,9 +31,12 @@ struct web_request {
     size_t body_len, given; /* bytes, and those of parts that were told or skipped */
     uint32_t part_bytes;
     uint64_t skip;
+    uint64_t sent_ms; /* its last piece */
+    bool is_connecting, has_begun;
 };
 
 struct web {
+    struct loop *loop;
     const struct web_handler *handler;
     void *context;
     struct web_counters counters;
@@ -47,8 +52,8 @@ int web_new(struct loop *loop, const struct web_options *options, const struct w
             void *context, struct web **ret_web)
 {
     struct web *web = calloc(1, sizeof(*web));
-    (void)loop;
     assert_non_null(web);
+    web->loop = loop;
     assert_true(options->head_bytes > 0 && options->body_bytes > 0);
     web->handler = handler;
     web->context = context;
@@ -86,7 +91,6 @@ struct web_request *web_send(struct web *web, const struct web_ask *ask, void *u
 {
     struct web_request *request = requests;
     char address[ADDRESS_TEXT_MAX];
-    (void)web;
     while (request < requests + REQUESTS_MAX && request->is_used) {
         request++;
     }
@@ -100,7 +104,9 @@ struct web_request *web_send(struct web *web, const struct web_ask *ask, void *u
     request->part_bytes = ask->part_bytes;
     request->skip = ask->skip;
     request->is_used = true;
+    request->web = web;
     request->serial = ++serial;
+    request->sent_ms = loop_now_ms(web->loop);
     request->user = user;
     (void)snprintf(request->line, sizeof(request->line), "%s %s %s",
                    address_format(&ask->address, address), ask->method, ask->url);
@@ -123,8 +129,8 @@ struct web_request *web_send(struct web *web, const struct web_ask *ask, void *u
 bool web_more(struct web *web, struct web_request *request, struct bytes piece, bool is_last,
               void *user)
 {
-    (void)web;
     assert_true(request->is_used && request->goes_on && !request->has_piece);
+    request->sent_ms = loop_now_ms(web->loop);
     assert_true(piece.len < BODY_MAX - request->sent_len);
     if (piece.len > 0) {
         memcpy(request->sent + request->sent_len, piece.data, piece.len);
@@ -142,6 +148,14 @@ void web_next(struct web *web, struct web_request *request, void *user)
     assert_true(request->is_used && request->given > 0 && !request->is_due);
     request->user = user;
     request->is_due = true;
+}
+
+bool web_awaits_first_byte(struct web *web, struct web_request *request, uint64_t *ret_since_ms)
+{
+    bool is_out = !request->is_connecting && !request->goes_on;
+    assert_true(request->is_used);
+    *ret_since_ms = is_out ? request->sent_ms : loop_now_ms(web->loop);
+    return !request->has_begun;
 }
 
 void web_cancel(struct web *web, struct web_request *request)
@@ -190,6 +204,7 @@ static void tell_web(struct web *web, struct web_request *request)
     size_t len = request->is_failure ? 0 : next_len(request);
     memcpy(&told, request, sizeof(told));
     request->given += len;
+    request->has_begun = true;
     request->is_due = false;
     request->is_used = !request->is_failure && request->given < request->body_len;
     if (told.is_failure) {
@@ -310,6 +325,19 @@ void fake_web_fail(enum web_status status, bool was_sent, const char *why)
     assert_true(current != NULL && current->is_used);
     current->failure = (struct web_failure){status, was_sent, why};
     current->is_due = current->is_failure = true;
+}
+
+void fake_web_connecting(bool is_connecting)
+{
+    assert_true(current != NULL && current->is_used);
+    current->is_connecting = is_connecting;
+    current->sent_ms = loop_now_ms(current->web->loop);
+}
+
+void fake_web_begin(void)
+{
+    assert_true(current != NULL && current->is_used);
+    current->has_begun = true;
 }
 
 size_t fake_web_count(void)

@@ -38,6 +38,12 @@ void fake_web_answer(unsigned status, const char *fields, struct bytes body);
 /** It ends without an answer. */
 void fake_web_fail(enum web_status status, bool was_sent, const char *why);
 
+/** It waits for a connection, or from now on no longer; without this it is sent at once. */
+void fake_web_connecting(bool is_connecting);
+
+/** The first byte of its answer has come. */
+void fake_web_begin(void);
+
 /** Requests that are not over. */
 size_t fake_web_count(void);
 

@@ -103,6 +103,14 @@ class Server(http.server.ThreadingHTTPServer):
         self.thread.join(PATIENCE_S)
 
 
+def over_tls(sock, files, version=ssl.TLSVersion.TLSv1_3):
+    """The same connection with TLS of that version, as a server; without HTTP/2."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*files)
+    context.minimum_version = context.maximum_version = version
+    return context.wrap_socket(sock, server_side=True)
+
+
 @contextlib.contextmanager
 def raw_server(talk):
     """Each connection gets `talk(sock)`, in a thread of its own."""
@@ -660,6 +668,63 @@ def test_a_slow_server_holds_nobody_up(server):
         assert ask(proxy, server.target("x")).code_text == "2.05"
         assert client.response_to(request).code_text == "5.04"
     proxy.stop_cleanly()
+
+
+@pytest.fixture(name="hasty", scope="module")
+def hasty_proxy(files):
+    """It gives servers half a second to begin their answer."""
+    running = Proxy(*UNHURRIED, "--set", "http.first-byte-timeout=500ms", "--set",
+                    "http.window=64KiB", "--set", "upstream.ca=" + files[0], listen=("127.0.0.1",))
+    yield running
+    running.stop_cleanly()
+
+
+def take_all(sock):
+    while sock.recv(65536):
+        pass
+
+
+@pytest.mark.parametrize("method, blocks", [(GET, 0), (PUT, 1), (PUT, 66)])
+def test_a_server_that_does_not_begin(hasty, method, blocks):
+    """CH-11: 5.04 with a reason of its own, also when the body was sent on while it came."""
+    hasty.mark()
+    with raw_server(take_all) as target, hasty.client() as client:
+        for number in range(blocks - 1):
+            block = BLOCK1, uint(number << 4 | 8 | 6)
+            answer = client.ask(target.options("cri") + [block], method=PUT, payload=b"b" * 1024)
+            assert answer.code_text == "2.31"
+        last = [(BLOCK1, uint((blocks - 1) << 4 | 6))] if blocks > 1 else []
+        answer = client.ask(target.options("cri") + last, method=method, payload=b"b" * bool(blocks))
+    assert (answer.code_text, answer.payload) == ("5.04", b"origin server did not begin to answer")
+    hasty.wait_for_line("first_byte_timeout")
+
+
+@pytest.mark.parametrize("scheme, first", [
+    ("http", b"H"), ("http", b"HTTP/1.1 100 Continue\r\n\r\n"), ("https", b"")])
+def test_what_the_time_for_the_first_byte_is_not_for(hasty, files, scheme, first):
+    """CH-11: the rest of an answer, and the handshake. Meanwhile the time of another one ends."""
+    begun, other_is_over = threading.Event(), threading.Event()
+
+    def talk(plain):
+        if scheme == "https":
+            begun.set()
+            assert other_is_over.wait(PATIENCE_S)
+        sock = over_tls(plain, files) if scheme == "https" else plain
+        sock.recv(65536)
+        sock.sendall(first)
+        begun.set()
+        assert other_is_over.wait(PATIENCE_S)
+        sock.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc"[first == b"H":])
+
+    with raw_server(talk) as target, raw_server(take_all) as mute, hasty.client() as client:
+        target = Target("127.0.0.1", target.port, ("x",), scheme=scheme)
+        request = client.make(target.options("cri"))
+        client.send(request.encode())
+        assert begun.wait(PATIENCE_S)
+        assert ask(hasty, mute).code_text == "5.04"
+        other_is_over.set()
+        answer = client.response_to(request)
+    assert (answer.code_text, answer.payload) == ("2.05", b"abc")
 
 
 def test_garbage_instead_of_tls(proxy):
