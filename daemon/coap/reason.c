@@ -4,14 +4,16 @@
 #include "coap/message.h"
 
 /* The words of the columns. */
-enum { WORD_no = false, WORD_yes = true, WORD_maybe = true };
+enum { WORD_no = false, WORD_yes = true, WORD_maybe = true, WORD_kept = true };
+enum { KEPT_no = false, KEPT_yes = false, KEPT_kept = true };
 
 static const struct reason_row rows[REASON_COUNT] = {
 #define REASON(name, class, detail, max_age, about, acted, stale, elsewhere, again, diagnostic,    \
                help)                                                                               \
     [REASON_##name] = {                                                                            \
-        #name,        CODE(class, detail), max_age,      REASON_ABOUT_##about, WORD_##acted,       \
-        WORD_##stale, WORD_##elsewhere,    WORD_##again, diagnostic,           help},
+        #name,        CODE(class, detail), max_age,          REASON_ABOUT_##about, WORD_##acted,   \
+        WORD_##stale, WORD_##elsewhere,    KEPT_##elsewhere, WORD_##again,         diagnostic,     \
+        help},
 #include "coap/reasons.def"
 #undef REASON
 };

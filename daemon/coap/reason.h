@@ -33,7 +33,8 @@ struct reason_row {
     enum reason_about about;      /* what follows from the reason, by the columns of reasons.def: */
     bool may_have_acted;          /* acted; of a request that has been sent */
     bool may_be_helped_stale;     /* stale */
-    bool may_do_better_elsewhere; /* elsewhere */
+    bool may_do_better_elsewhere; /* elsewhere: yes or kept */
+    bool is_kept;                 /* elsewhere: kept */
     bool may_pass;                /* again */
     const char *diagnostic;       /* payload, before any detail */
     const char *help;

@@ -157,6 +157,8 @@ struct fetch {
     uint8_t form;              /* towards a parent: enum config_route_form of what is sent, */
     uint8_t forms_tried;       /* and those that were refused before, a bit each */
     uint8_t candidate, candidate_count; /* addresses of a name, tried in order */
+    enum reason kept_reason;            /* of an earlier one, for when the last fails; or none, */
+    char *kept_text;                    /* and its diagnostic payload: allocated, or NULL */
     uint8_t token[FETCH_TOKEN_LEN];
     struct memory memory;
 

@@ -17,6 +17,7 @@
 #include "fetch/transfer.h"
 #include "origin/device_wait.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* --- receive ------------------------------------------------------------ */
@@ -435,6 +436,29 @@ const struct sending_calls forward_calls = {
 
 /* --- where to ----------------------------------------------------------- */
 
+static void keep_reason(struct fetch *fetch, enum reason reason, const char *text)
+{
+    free(fetch->kept_text);
+    fetch->kept_text = text != NULL ? strdup(text) : NULL; /* without memory: the reason's own */
+    fetch->kept_reason = reason;
+}
+
+/*
+ * No address is left. Where an earlier one had a server, and this one has none, that one's reason
+ * says more. Not to a registration: what may pass in a moment at one address has it tried again.
+ */
+static void fail_at_last(struct fetch_side *side, struct fetch *fetch, enum reason reason,
+                         const char *text)
+{
+    const struct reason_row *row = reason_row(reason);
+    if (fetch->kept_reason != REASON_none && row->may_do_better_elsewhere && !row->is_kept &&
+        !fetch->sending.is_kept) {
+        reason = fetch->kept_reason;
+        text = fetch->kept_text;
+    }
+    fetch_fail(side, fetch, reason, text);
+}
+
 static void enqueue(struct fetch_side *side, struct fetch *fetch, bool is_new)
 {
     fetch_set_state(side, fetch, FETCH_queued);
@@ -456,7 +480,7 @@ static void enqueue(struct fetch_side *side, struct fetch *fetch, bool is_new)
         reason = sending_start(&side->origin, &fetch->sending);
     }
     if (reason != REASON_none) {
-        fetch_fail(side, fetch, reason, NULL);
+        fail_at_last(side, fetch, reason, NULL);
     } else if (fetch->sending.stage == SENDING_OUT) {
         forward_note_sent(side, fetch);
     }
@@ -540,6 +564,7 @@ static void forward_with_addresses(struct fetch_side *side, struct fetch *fetch,
 {
     const size_t max = sizeof(fetch->candidates) / sizeof(fetch->candidates[0]);
     enum reason against = REASON_target_refused;
+    keep_reason(fetch, REASON_none, NULL);
     fetch->candidate = 0;
     fetch->candidate_count = 0;
     for (size_t i = 0; i < count && fetch->candidate_count < max; i++) {
@@ -681,8 +706,11 @@ static void forward_failed(struct fetch_side *side, struct fetch *fetch, enum re
                            const char *text)
 {
     if (!may_try_next(fetch, reason)) {
-        fetch_fail(side, fetch, reason, text);
+        fail_at_last(side, fetch, reason, text);
         return;
+    }
+    if (reason_row(reason)->is_kept && fetch->kept_reason == REASON_none) {
+        keep_reason(fetch, reason, text);
     }
     forward_release(side, fetch);
     fetch->candidate++;

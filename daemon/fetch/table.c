@@ -59,6 +59,8 @@ void fetch_free(struct fetch_table *table, struct memory_pool *large, struct fet
     fetch->own_asker.identity = NULL;
     free(fetch->redirect);
     fetch->redirect = NULL;
+    free(fetch->kept_text);
+    fetch->kept_text = NULL;
     fetch->state = FETCH_free;
     table->own_count -= fetch->is_own;
     table->ahead_count -= fetch->is_ahead;

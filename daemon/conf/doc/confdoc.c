@@ -451,6 +451,12 @@ static void man_write_reasons(FILE *out)
     (void)fputs(".El\n", out);
 }
 
+static const char *elsewhere_word(const struct reason_row *row)
+{
+    const char *yes = row->is_kept ? "kept" : "yes";
+    return row->may_do_better_elsewhere ? yes : "no";
+}
+
 /* What follows from each reason, as reasons.def has it. */
 static void write_consequences(FILE *out)
 {
@@ -471,6 +477,8 @@ static void write_consequences(FILE *out)
                 ".Ic cache.stale-if-error .\n"
                 ".It Li elsewhere\n"
                 "another address of the target's name is tried.\n"
+                "With kept there was a server, and this stays the reason where the others\n"
+                "have none.\n"
                 ".It Li again\n"
                 "an observation is registered again.\n"
                 ".El\n"
@@ -482,8 +490,8 @@ static void write_consequences(FILE *out)
         const struct reason_row *row = reason_row((enum reason)i);
         (void)fprintf(out, ".It Li %s Ta %s Ta %s Ta %s Ta %s Ta %s\n", row->name,
                       reason_about_name(row->about), row->may_have_acted ? "maybe" : "no",
-                      row->may_be_helped_stale ? "yes" : "no",
-                      row->may_do_better_elsewhere ? "yes" : "no", row->may_pass ? "yes" : "no");
+                      row->may_be_helped_stale ? "yes" : "no", elsewhere_word(row),
+                      row->may_pass ? "yes" : "no");
     }
     (void)fputs(".El\n", out);
 }

@@ -86,6 +86,9 @@ static void test_another_address_helps_where_this_one_failed(void **state)
         if (row->may_do_better_elsewhere) {
             assert_int_equal(row->about, REASON_ABOUT_origin);
         }
+        if (row->is_kept) { /* nothing was sent to the one, so the next is asked */
+            assert_true(row->may_do_better_elsewhere && !row->may_have_acted);
+        }
     }
 }
 
