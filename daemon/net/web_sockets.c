@@ -4,9 +4,11 @@
  * up and takes it again. The event stays as it is meanwhile: two epoll_ctl() for each request would
  * cost an eighth of its CPU time. Nothing may come meanwhile: an answer that was not asked for
  * would be taken for that to the next request, by libcurl 7.88 at least (RFC 9112 section 6.3). So
- * the connection is shut down, which libcurl sees before it would use it again. Over TLS it may be
- * a message of TLS or of HTTP/2: there the event is put away, once. A socket is forgotten before it
- * is closed, so its number may be another's afterwards.
+ * the connection is shut down, which libcurl sees before it would use it again. Over TLS, too,
+ * though it may be a session ticket that comes late: a handshake more is all that it costs, and
+ * servers send those before their first answer. On HTTP/2 a server may send at any time: there the
+ * event is put away, once. A socket is forgotten before it is closed, so its number may be
+ * another's afterwards.
  */
 #include "net/web_internal.h"
 
@@ -27,7 +29,7 @@ struct web_socket {
     int wanted;   /* by libcurl: CURL_POLL_..., 0 while it does not */
     int waits;    /* for what the event waits, likewise */
     bool is_ours; /* from web_sockets_open(): until web_sockets_close() */
-    bool is_kept; /* not wanted as its request is over, which was never paused */
+    bool is_kept; /* not wanted as its request is over, which was never paused: HTTP/1 */
 };
 
 static struct web_socket *find_web_socket(struct web *web, curl_socket_t fd)
@@ -67,7 +69,7 @@ static void web_on_event(evutil_socket_t fd, short kind, void *context)
     if (at->wanted == 0) {
         (void)event_del(at->event);
         at->waits = 0;
-        if (at->is_kept && pool->credentials == NULL) {
+        if (at->is_kept) {
             (void)shutdown(fd, SHUT_RDWR);
         }
         return;
@@ -115,6 +117,13 @@ static bool was_never_paused(CURL *easy)
     return request != NULL && request->is_clean;
 }
 
+static bool is_over_http_2(CURL *easy)
+{
+    long version = CURL_HTTP_VERSION_NONE;
+    (void)web_curl.easy_getinfo(easy, CURLINFO_HTTP_VERSION, &version);
+    return version > CURL_HTTP_VERSION_1_1;
+}
+
 /* libcurl's own five parameters. NOLINTNEXTLINE(readability-function-size) */
 int web_sockets_on_want(CURL *easy, curl_socket_t fd, int what, void *context, void *assigned)
 {
@@ -123,7 +132,7 @@ int web_sockets_on_want(CURL *easy, curl_socket_t fd, int what, void *context, v
     (void)assigned;
     if (what == CURL_POLL_REMOVE) {
         if (at != NULL) {
-            at->is_kept = was_never_paused(easy);
+            at->is_kept = was_never_paused(easy) && !is_over_http_2(easy);
             give_up_socket(at);
         }
         return 0;

@@ -558,9 +558,10 @@ UNUSUAL = {
 
 
 @pytest.fixture(scope="module")
-def single():
+def single(files):
     """One worker: each has connections of its own."""
     running = Proxy(*UNHURRIED, "--set", "proxy.workers=1", "--set", "cache.max-bytes=0",
+                    "--set", "upstream.ca=" + files[0],
                     listen=("127.0.0.1",))
     yield running
     running.stop_cleanly()
@@ -590,11 +591,14 @@ def test_unusual_servers(single, name):
 
 @pytest.mark.parametrize("first", [OK + b"Content-Length: 0\r\n\r\n",
                                    b"HTTP/1.1 204 No Content\r\n\r\n"])
-def test_an_answer_that_was_not_asked_for(single, first):
-    """CH-13: what comes on a connection between two requests ends it."""
+@pytest.mark.parametrize("version", [None, ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_an_answer_that_was_not_asked_for(single, files, version, first):
+    """CH-13: what comes on a connection between two requests ends it, also over TLS."""
     connections, asked_once, sent_more = [], threading.Event(), threading.Event()
 
-    def talk(sock):
+    def talk(plain):
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # sent, when it says so
+        sock = over_tls(plain, files, version) if version else plain
         connections.append(sock)
         sock.recv(65536)
         if len(connections) > 1:
@@ -607,11 +611,30 @@ def test_an_answer_that_was_not_asked_for(single, first):
         sock.recv(65536)
 
     with raw_server(talk) as target:
+        target = Target("127.0.0.1", target.port, ("x",), scheme="https" if version else "http")
         assert ask(single, target).payload == b""
         asked_once.set()
         assert sent_more.wait(PATIENCE_S)
         assert ask(single, target).payload == b"right"
     assert len(connections) == 2
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_a_connection_over_tls_is_kept(single, files, version):
+    """CH-12, CH-13: the session tickets of TLS 1.3 are none that ends it."""
+    connections = []
+
+    def talk(plain):
+        sock = over_tls(plain, files, version)
+        connections.append(sock)
+        while sock.recv(65536):
+            sock.sendall(OK + b"Content-Length: 3\r\n\r\nabc")
+
+    with raw_server(talk) as target:
+        target = Target("127.0.0.1", target.port, ("x",), scheme="https")
+        for _ in range(20):
+            assert ask(single, target).payload == b"abc"
+    assert len(connections) == 1
 
 
 @pytest.mark.parametrize("name", HOSTILE)

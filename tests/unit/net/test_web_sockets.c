@@ -32,9 +32,9 @@ static CURLMcode note_action(CURLM *multi, curl_socket_t fd, int what, int *runn
     return CURLM_OK;
 }
 
-/* CURLINFO_PRIVATE: whose socket it was; CURLINFO_LOCAL_PORT: over which connection. */
+/* CURLINFO_PRIVATE: whose socket it was; and over which connection, and version of HTTP. */
 static struct web_request request;
-static long local_port;
+static long local_port, http_version;
 
 static CURLcode note_info(CURL *easy, CURLINFO info, ...)
 {
@@ -43,6 +43,8 @@ static CURLcode note_info(CURL *easy, CURLINFO info, ...)
     va_start(arguments, info);
     if (info == CURLINFO_LOCAL_PORT) {
         *va_arg(arguments, long *) = local_port;
+    } else if (info == CURLINFO_HTTP_VERSION) {
+        *va_arg(arguments, long *) = http_version;
     } else {
         *va_arg(arguments, struct web_request **) = &request;
     }
@@ -77,6 +79,7 @@ static int set_up(void **state)
     web_curl.multi_socket_action = note_action;
     web_curl.easy_getinfo = note_info;
     request = (struct web_request){.is_clean = true};
+    http_version = CURL_HTTP_VERSION_1_1;
     assert_int_equal(loop_new(no_turn, NULL, &world.loop), 0);
     assert_int_equal(hash_map_init(&world.web.sockets, 16, 0), 0);
     world.web.loop = world.loop;
@@ -178,6 +181,20 @@ static void test_what_nobody_has_asked_for_ends_the_connection(void **state)
     }
 }
 
+/* Its settings and the like may come at any time. */
+static void test_a_server_may_send_on_an_idle_connection_of_http_2(void **state)
+{
+    struct world *world = *state;
+    char byte;
+    http_version = CURL_HTTP_VERSION_2;
+    want(world, CURL_POLL_IN);
+    want(world, CURL_POLL_REMOVE);
+    assert_int_equal(send(world->peer, "x", 1, 0), 1);
+    turn(world);
+    assert_int_equal(recv(world->peer, &byte, 1, MSG_DONTWAIT), -1);
+    assert_int_equal(told, 0);
+}
+
 /* As connect_both(), over TCP. @return the port of libcurl's socket */
 static long connect_by_tcp(struct world *world)
 {
@@ -271,6 +288,8 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_what_nobody_has_asked_for_ends_the_connection, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(test_a_server_may_send_on_an_idle_connection_of_http_2,
+                                        set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_request_that_is_paused_at_once_has_asked, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_the_number_of_a_closed_socket_is_free, set_up,
