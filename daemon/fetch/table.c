@@ -27,6 +27,7 @@ void fetch_table_clear(struct fetch_table *table)
     for (uint32_t i = 0; i < table->free.used; i++) {
         identity_release(table->slots[i].own_asker.identity);
         free(table->slots[i].redirect);
+        free(table->slots[i].kept_text);
     }
     free(table->slots);
     free_slots_clear(&table->free);

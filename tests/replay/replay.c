@@ -277,6 +277,11 @@ void replay_stop(struct replay *replay)
         expect_nothing_left(replay_worker(replay, i));
     }
     expect_one_reason_each(replay);
+    replay_cut(replay);
+}
+
+void replay_cut(struct replay *replay)
+{
     stop_more(replay);
     engine_free(replay->engine);
     resolver_free(replay->resolver);

@@ -75,6 +75,9 @@ void replay_reload(struct replay *replay, const char *const *settings);
 /** Checks that nothing is left in flight, in any table, list or timer, and nothing leaks. */
 void replay_stop(struct replay *replay);
 
+/** Ends with requests under way: nothing is looked at. */
+void replay_cut(struct replay *replay);
+
 /** A metric's value now. */
 #define replay_metric(replay, name) metric_get(&engine_metrics((replay)->engine)->name)
 

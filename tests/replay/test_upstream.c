@@ -34,10 +34,26 @@ static void test_a_fault_of_our_own(void **state)
     replay_stop(&replay);
 }
 
+/* What an earlier address was refused for is freed with the request that goes on at another. */
+static void test_the_proxy_ends_while_a_reason_is_kept(void **state)
+{
+    (void)state;
+    replay_start(&replay, NULL);
+    fake_net_name("two", 0, RESOLVE_OK, "192.0.2.5 192.0.2.6");
+    replay_ask(&replay, words("41 01 0001 aa", "35=coaps://two/x"));
+    fake_net_run(0);
+    fake_client_expect("dtls 192.0.2.5:5684 two", "01 33 74 77 6f 81 78");
+    fake_client_fail(UPSTREAM_CERTIFICATE_EXPIRED, false, "expired");
+    fake_net_run(0);
+    assert_non_null(replay.engine->fetch.fetches.slots[0].kept_text);
+    replay_cut(&replay);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_fault_of_our_own),
+        cmocka_unit_test(test_the_proxy_ends_while_a_reason_is_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
