@@ -117,6 +117,16 @@ static bool was_never_paused(CURL *easy)
     return request != NULL && request->is_clean;
 }
 
+/*
+ * Over TLS libcurl reads one record after the other, so a second answer may be there already, and
+ * the next request goes out before the event says so. In the clear it has read both.
+ */
+static bool has_more_come(const struct web_socket *at)
+{
+    char byte;
+    return at->pool->credentials != NULL && recv(at->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+}
+
 static bool is_over_http_2(CURL *easy)
 {
     long version = CURL_HTTP_VERSION_NONE;
@@ -133,6 +143,9 @@ int web_sockets_on_want(CURL *easy, curl_socket_t fd, int what, void *context, v
     if (what == CURL_POLL_REMOVE) {
         if (at != NULL) {
             at->is_kept = was_never_paused(easy) && !is_over_http_2(easy);
+            if (at->is_kept && has_more_come(at)) {
+                (void)shutdown(fd, SHUT_RDWR);
+            }
             give_up_socket(at);
         }
         return 0;

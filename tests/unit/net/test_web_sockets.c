@@ -181,6 +181,22 @@ static void test_what_nobody_has_asked_for_ends_the_connection(void **state)
     }
 }
 
+/* Over TLS, a second answer that came with the first: the next request would not wait for a turn.
+ */
+static void test_what_is_there_when_the_request_ends_is_met_at_once(void **state)
+{
+    struct world *world = *state;
+    char byte;
+    for (int is_tls = 0; is_tls <= 1; is_tls++) {
+        world->pool.credentials = is_tls ? (void *)world : NULL; /* never looked into */
+        want(world, CURL_POLL_IN);
+        assert_int_equal(send(world->peer, "x", 1, 0), 1);
+        want(world, CURL_POLL_REMOVE);
+        assert_int_equal(recv(world->peer, &byte, 1, MSG_DONTWAIT), is_tls ? 0 : -1);
+    }
+    assert_int_equal(told, 0);
+}
+
 /* Its settings and the like may come at any time. */
 static void test_a_server_may_send_on_an_idle_connection_of_http_2(void **state)
 {
@@ -288,6 +304,8 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_what_nobody_has_asked_for_ends_the_connection, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(test_what_is_there_when_the_request_ends_is_met_at_once,
+                                        set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_server_may_send_on_an_idle_connection_of_http_2,
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_request_that_is_paused_at_once_has_asked, set_up,
