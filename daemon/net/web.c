@@ -251,13 +251,12 @@ static bool has_answer_begun(const struct web_request *request)
 bool web_awaits_first_byte(struct web *web, struct web_request *request, uint64_t *ret_since_ms)
 {
     uint64_t now_ms = loop_now_ms(web->loop);
-    uint64_t head_us = curl_number(request, CURLINFO_PRETRANSFER_TIME_T);
     if (has_answer_begun(request)) {
         return false;
     }
     *ret_since_ms = now_ms;
-    if (head_us == 0) {
-        return true; /* libcurl knows later when that was */
+    if (request->ready_ms == 0) {
+        return true;
     }
     if (!is_body_out(request)) {
         request->is_body_under_way = true;
@@ -267,8 +266,7 @@ bool web_awaits_first_byte(struct web *web, struct web_request *request, uint64_
         request->is_body_under_way = false;
         request->out_ms = request->out_ms > 0 ? request->out_ms : now_ms;
     }
-    uint64_t sent_ms = request->began_ms + head_us / 1000;
-    *ret_since_ms = sent_ms > request->out_ms ? sent_ms : request->out_ms;
+    *ret_since_ms = request->ready_ms > request->out_ms ? request->ready_ms : request->out_ms;
     return true;
 }
 

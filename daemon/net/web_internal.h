@@ -70,7 +70,8 @@ struct web_request {
     bool is_over_2;  /* it was HTTP/2 that had a long body: to be asked for again over 1.1 */
     struct web_upload upload;
     uint64_t began_ms;
-    uint64_t out_ms; /* of a body that took its time: when all of it was out, at the latest */
+    uint64_t ready_ms; /* when it had a connection and was to be sent; 0: not yet */
+    uint64_t out_ms;   /* of a body that took its time: when all of it was out, at the latest */
     bool is_body_under_way; /* it was, when the owner asked last */
     bool is_secure;
     bool is_paused;

@@ -2,6 +2,7 @@
 /* A request as a transfer of libcurl: its settings, and the callbacks that keep it in bounds. */
 #include "net/web_internal.h"
 
+#include "net/loop.h"
 #include "net/sockaddr.h"
 #include "net/upstream_internal.h"
 
@@ -264,6 +265,7 @@ int web_transfer_restart(struct web_request *request)
     request->is_in_head = false;
     request->body_len = 0;
     request->offset = 0;
+    request->ready_ms = 0;
     CURLcode code = web_curl.easy_setopt(request->handle.easy, CURLOPT_HTTP_VERSION,
                                          (long)CURL_HTTP_VERSION_1_1);
     code |= web_curl.easy_setopt(request->handle.easy, CURLOPT_FRESH_CONNECT, 1L);
@@ -412,10 +414,27 @@ static CURLcode set_tls(CURL *easy)
     return code | web_curl.easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_2TLS);
 }
 
+/*
+ * The request is about to be sent. Not derived from libcurl's times: they do not count what it
+ * waited for a connection, and begin anew where it is sent again.
+ */
+static int web_on_ready(void *context, char *remote, char *local, int remote_port, int local_port)
+{
+    struct web_request *request = context;
+    (void)remote;
+    (void)local;
+    (void)remote_port;
+    (void)local_port;
+    request->ready_ms = loop_now_ms(request->pool->web->loop);
+    request->out_ms = 0;
+    return CURL_PREREQFUNC_OK;
+}
+
 static CURLcode set_callbacks(CURL *easy, struct web *web)
 {
     CURLcode code = web_curl.easy_setopt(easy, CURLOPT_HEADERFUNCTION, web_on_head);
     code |= web_curl.easy_setopt(easy, CURLOPT_WRITEFUNCTION, web_on_body);
+    code |= web_curl.easy_setopt(easy, CURLOPT_PREREQFUNCTION, web_on_ready);
     code |= web_curl.easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, web_on_open);
     code |= web_curl.easy_setopt(easy, CURLOPT_CLOSESOCKETFUNCTION, web_on_close);
     return code | web_curl.easy_setopt(easy, CURLOPT_CLOSESOCKETDATA, web);
@@ -428,6 +447,7 @@ static CURLcode set_owner(CURL *easy, struct web_request *request)
     code |= web_curl.easy_setopt(easy, CURLOPT_HEADERDATA, request);
     code |= web_curl.easy_setopt(easy, CURLOPT_WRITEDATA, request);
     code |= web_curl.easy_setopt(easy, CURLOPT_SSL_CTX_DATA, request);
+    code |= web_curl.easy_setopt(easy, CURLOPT_PREREQDATA, request);
     return code | web_curl.easy_setopt(easy, CURLOPT_OPENSOCKETDATA, request);
 }
 

@@ -509,6 +509,8 @@ static size_t join_fields(const struct http_request *request, const struct carri
     return count;
 }
 
+#define LOOK_MS 100u
+
 static void http_on_timer(void *context, struct timer *timer, uint64_t now_ms);
 
 static void await_http_until(struct origin_side *side, struct sending *sending, uint64_t at_ms)
@@ -533,8 +535,10 @@ static void http_on_timer(void *context, struct timer *timer, uint64_t now_ms)
         sending_await_end(side, sending);
     } else if (now_ms >= since_ms + limit_ms) {
         side->origins.calls->on_timeout(side, sending, REASON_first_byte_timeout);
-    } else {
+    } else if (since_ms < now_ms) {
         await_http_until(side, sending, since_ms + limit_ms);
+    } else { /* it is not out: not in each ms, however short the limit */
+        await_http_until(side, sending, now_ms + (limit_ms > LOOK_MS ? limit_ms : LOOK_MS));
     }
 }
 
