@@ -526,7 +526,10 @@ static int buffer_in_kernel(int fd, int name)
     return value / 2; /* the kernel tells twice of what was asked for (socket(7)) */
 }
 
-/* What was asked for and what there is, where it is more, less, and the system's default. */
+/*
+ * What was asked for and what there is, where it is more, less (which changes nothing), and the
+ * system's default.
+ */
 static void test_buffers_are_told(void **state)
 {
     static const uint32_t sizes[] = {0, 8192, 1u << 28};
@@ -538,6 +541,8 @@ static void test_buffers_are_told(void **state)
         int before = buffer_in_kernel(fd, SO_RCVBUF), could_send = buffer_in_kernel(fd, SO_SNDBUF);
         open_socket(&options);
         const struct udp_counters *counters = udp_counters(seen.socket);
+        assert_true(buffer_in_kernel(fd, SO_RCVBUF) >= before); /* never down */
+        assert_true(buffer_in_kernel(fd, SO_SNDBUF) >= could_send);
         assert_int_equal(counters->receive_bytes, buffer_in_kernel(fd, SO_RCVBUF));
         assert_int_equal(counters->send_bytes, buffer_in_kernel(fd, SO_SNDBUF));
         assert_int_equal(counters->receive_asked_bytes,
