@@ -59,7 +59,7 @@ static void test_100000_clients_in_a_minute(void **state)
     struct replay replay;
     struct address proxy;
     uint64_t before_kib = resident_kib();
-    replay_start(&replay, NULL);
+    replay_start(&replay, (const char *[]){"proxy.size=medium", NULL});
     fake_peer_on_datagram(replay.origin, on_request, NULL);
     assert_true(address_parse(PROXY, strlen(PROXY), 0, &proxy));
     uint64_t idle_kib = resident_kib();
