@@ -141,8 +141,7 @@ bool web_more(struct web *web, struct web_request *request, struct bytes piece, 
               void *user);
 
 /**
- * Whether nothing of the answer to @p request has come, not even of an interim one; to one with a
- * body, not its first line.
+ * Whether the first line of the answer to @p request has not come, not even of an interim one.
  *
  * @param ret_since_ms if so: since when the request has been out whole, in ms of loop_now_ms(); now
  *        where it is not yet. Of a body that was still being sent when this was called before, when
