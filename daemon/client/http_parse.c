@@ -131,10 +131,10 @@ int http_parse_head(struct http_parse *parse, struct bytes head, struct http_lin
         parse_bytes(parse, (struct bytes){head.data, target}) &&
         parse_bytes(parse, (struct bytes){head.data + target + skip, head.len - target - skip}) &&
         parse->has_head;
-    ret_line->target.data -= is_good ? skip : 0;
-    ret_line->target.len += is_good ? skip : 0;
     parse->line = NULL;
     if (is_good) {
+        ret_line->target.data -= skip;
+        ret_line->target.len += skip;
         return 0;
     }
     return HTTP_PARSER_ERRNO(&parse->parser) == HPE_INVALID_METHOD ? 501 : 400;

@@ -279,7 +279,8 @@ static size_t web_on_body(char *data, size_t size, size_t count, void *context)
     bool has_parts = request->offset > 0;
     (void)size; /* 1 */
     if (request->part_bytes > 0 && request->body_len + count > request->part_bytes) {
-        has_parts = comes_in_parts(request);
+        bool may_begin = request->body_len <= request->part_bytes; /* else it was none before */
+        has_parts = has_parts || (may_begin && comes_in_parts(request));
     }
     if (is_longer_than_allowed(request, count, has_parts)) {
         request->is_body_too_long = true;
