@@ -214,7 +214,7 @@ static bool add_origin(const struct engine *engine, const struct origin *origin,
     json_uint(out, "outstanding", origin->window.outstanding);
     json_uint(out, "window", origin->window.size_x256 / 256);
     json_uint(out, "rtt_ms", window_rtt_ms(&origin->window));
-    json_uint(out, "queue", origin->queue_count);
+    json_uint(out, "queue", origin->queue.count);
     json_uint(out, "requests", origin->requests);
     json_uint(out, "answers", origin->answers);
     json_uint(out, "resent", origin->retransmitted);

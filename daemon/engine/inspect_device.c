@@ -55,7 +55,7 @@ static bool add_device(const struct engine *engine, const struct config_device *
     if (is_open) {
         add_line(engine, device, out);
     }
-    json_uint(out, "queued", is_open && origin != NULL ? origin->queue_count : waiting);
+    json_uint(out, "queued", is_open && origin != NULL ? origin->queue.count : waiting);
     json_uint(out, "observed", is_open ? device_count_observed(device) : 0);
     return json_end(out);
 }

@@ -88,7 +88,7 @@ bool sending_await_device(struct origin_side *side, struct sending *sending)
         return false;
     }
     sending->deadline_ms = until_ms + context_patience_ms(&side->context, sending->is_for_http);
-    sending_event(side, sending, EVENT_away, sending->origin->queue_count);
+    sending_event(side, sending, EVENT_away, sending->origin->queue.count);
     if (sending->is_relayed) {
         relay_tell_wait(sending);
     }
@@ -127,18 +127,18 @@ void device_wait_on(struct origin_side *side, const struct device *device)
     if (origin == NULL || config->devices_wait == 0 || device_has_line(side, &address)) {
         return;
     }
-    for (struct list_node *node = origin->queue.first; node != NULL; node = next) {
+    for (struct list_node *node = origin->queue.list.first; node != NULL; node = next) {
         struct sending *sending = HASH_ENTRY(node, struct sending, queued.node);
         next = node->next;
         if (sending->is_relayed) {
             sending_give_way(side, sending, REASON_device_gone); /* it waits at its own worker */
         }
     }
-    while (origin->queue_count > config->devices_wait_requests) {
-        sending_give_way(side, HASH_ENTRY(origin->queue.last, struct sending, queued.node),
+    while (origin->queue.count > config->devices_wait_requests) {
+        sending_give_way(side, HASH_ENTRY(origin->queue.list.last, struct sending, queued.node),
                          REASON_origin_busy);
     }
-    for (struct list_node *node = origin->queue.first; node != NULL; node = next) {
+    for (struct list_node *node = origin->queue.list.first; node != NULL; node = next) {
         struct sending *sending = HASH_ENTRY(node, struct sending, queued.node);
         enum reason reason = wait_for_next(side, sending);
         next = node->next; /* now: the last one may have given way */

@@ -263,53 +263,12 @@ bool origin_take_mid_of(struct origin_side *side, struct origin *origin, const s
 
 /* --- queue -------------------------------------------------------------- */
 
-/*
- * Rounds make the queue fair: in each round every client has one request, so that one that
- * sends many waits for itself. A client begins in the round that is under way.
- */
-static uint32_t round_of(const struct origin *origin, struct queue_turn *turn)
-{
-    uint32_t round = origin->queue_round;
-    uint32_t here = origin->slot ^ origin->generation << 20;
-    if (turn == NULL) {
-        return round; /* the proxy itself */
-    }
-    bool is_ahead = turn->origin == here && (int32_t)(turn->round - round) >= 0;
-    turn->origin = here;
-    turn->round = is_ahead ? turn->round + 1 : round;
-    return turn->round;
-}
-
-static struct queued *queued_of(struct list_node *node)
-{
-    return HASH_ENTRY(node, struct queued, node);
-}
-
-/*
- * Behind what is of the same round or an earlier one; most often that is all. Else it is searched
- * from the front: a client that sends little begins there, whatever one that sends much has queued.
- */
-static struct list_node *last_before(const struct origin *origin, uint32_t round)
-{
-    struct list_node *last = origin->queue.last;
-    if (last == NULL || (int32_t)(queued_of(last)->round - round) <= 0) {
-        return last;
-    }
-    struct list_node *at = origin->queue.first;
-    for (last = NULL; (int32_t)(queued_of(at)->round - round) <= 0; at = at->next) {
-        last = at;
-    }
-    return last;
-}
-
 /* Remove one that is in the queue from anywhere there; it is the caller's afterwards. */
 static void origin_queue_remove(struct origin_side *side, struct sending *sending)
 {
     struct origin *origin = sending->origin;
-    list_remove(&origin->queue, &sending->queued.node);
-    sending->queued.is_in = false;
-    origin->queue_count--;
-    if (origin->queue.first == NULL && timer_is_set(&origin->probe_timer)) {
+    queue_leave(&origin->queue, &sending->queued);
+    if (origin->queue.count == 0 && timer_is_set(&origin->probe_timer)) {
         timer_cancel(&side->context.wheel, &origin->probe_timer); /* nothing waits: no more Pings */
     }
     if (sending->waiting_bytes > 0 || origin->queue_book != NULL) {
@@ -362,7 +321,7 @@ static void origin_resume(struct origin_side *side, struct origin *origin);
 /* What waits first has the scheme and the carrier: origin servers have none of their own. */
 static const struct sending *first_queued(const struct origin *origin)
 {
-    return HASH_ENTRY(origin->queue.first, struct sending, queued.node);
+    return HASH_ENTRY(origin->queue.list.first, struct sending, queued.node);
 }
 
 static uint64_t interval_ms(const struct scheme *scheme)
@@ -384,7 +343,7 @@ void origin_probe(struct origin_side *side, struct origin *origin)
 {
     uint64_t now_ms = context_now_ms(&side->context);
     /* Carriers without Pings send no bytes that count (struct carrier). */
-    if (origin->queue.first == NULL || origin->silence.bytes == 0 ||
+    if (origin->queue.list.first == NULL || origin->silence.bytes == 0 ||
         timer_is_set(&origin->probe_timer)) {
         return;
     }
@@ -466,7 +425,7 @@ static bool send_one(struct origin_side *side, struct sending *sending)
         sending->deadline_ms = deadline_ms;
         return false;
     }
-    origin->queue_round = sending->queued.round;
+    origin->queue.round = sending->queued.round;
     origin_queue_remove(side, sending);
     sending->stage = SENDING_OUT;
     bool is_passed_on = sending->relay != NULL; /* it is counted where it is sent */
@@ -492,8 +451,8 @@ static void origin_resume(struct origin_side *side, struct origin *origin)
     uint64_t now_ms = context_now_ms(&side->context);
     bool is_elsewhere = origin->address.family == ADDRESS_DEVICE &&
                         device_is_elsewhere(side, &origin->address); /* and so are both */
-    while (origin->queue.first != NULL && (is_elsewhere || window_is_open(&origin->window))) {
-        struct sending *sending = HASH_ENTRY(origin->queue.first, struct sending, queued.node);
+    while (origin->queue.list.first != NULL && (is_elsewhere || window_is_open(&origin->window))) {
+        struct sending *sending = HASH_ENTRY(origin->queue.list.first, struct sending, queued.node);
         /* Although the window is open, it waits while its origin server is silent. */
         bool is_held_back = !is_elsewhere &&
                             silence_is_on(&origin->silence, sending->scheme, now_ms) &&
@@ -523,9 +482,9 @@ static void on_queue_time(void *context, struct timer *timer, uint64_t now_ms)
     if (reason == REASON_none) {
         return;
     }
-    if (was_away && sending->origin->queue_count == 1) {
+    if (was_away && sending->origin->queue.count == 1) {
         /* Nothing else waits: a client that has asked in vain is behind no other one. */
-        sending->origin->queue_round = sending->queued.round + 1;
+        sending->origin->queue.round = sending->queued.round + 1;
     }
     sending_failed(side, sending, reason, NULL);
 }
@@ -564,7 +523,7 @@ static enum reason wait_in_queue(struct origin_side *side, struct sending *sendi
         sending_take_back(side, sending);
         return reason_of_waiting(sending, now_ms);
     }
-    sending_event(side, sending, EVENT_queued, origin->queue_count);
+    sending_event(side, sending, EVENT_queued, origin->queue.count);
     sending_await_turn(side, sending, until_ms);
     return REASON_none;
 }
@@ -596,10 +555,7 @@ enum reason sending_start(struct origin_side *side, struct sending *sending)
     struct origin *origin = sending->origin;
     struct queued *queued = &sending->queued;
     sending->stage = SENDING_QUEUED;
-    queued->round = round_of(origin, queued->turn);
-    list_insert(&origin->queue, last_before(origin, queued->round), &queued->node);
-    origin->queue_count++;
-    queued->is_in = true;
+    queue_enter(&origin->queue, origin->slot ^ origin->generation << 20, queued);
     sending->is_starting = true;
     origin_resume(side, origin);
     sending->is_starting = false;

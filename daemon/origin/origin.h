@@ -25,6 +25,7 @@
 #include "net/udp.h"
 #include "ops/events.h"
 #include "origin/carrier.h"
+#include "origin/queue.h"
 #include "origin/window.h"
 
 struct device;
@@ -32,25 +33,9 @@ struct fault;
 struct origin_side;
 struct origin;
 struct queue_book;
-struct queued;
 struct relay;
 struct replay_run;
 struct sending_calls;
-
-/* When a client may send next to an origin server where several wait (sending_start()). */
-struct queue_turn {
-    uint32_t origin; /* where it queued last: slot and generation mixed, */
-    uint32_t round;  /* and in which round */
-};
-
-/* What waits in the queue of an origin server; embedded in what is to be sent. */
-struct queued {
-    struct list_node node;
-    struct queue_turn *turn; /* of its client; NULL: the proxy's own */
-    struct holding holding;  /* of its client's source, while the queue has a book */
-    uint32_t round;
-    bool is_in;
-};
 
 /* Families of source ports. */
 enum port_family {
@@ -91,18 +76,16 @@ struct origin {
     uint32_t generation;
     struct window window;
     struct silence silence;
-    struct timer probe_timer;      /* set only while something waits (origin/origin.h) */
-    struct port *ping_port;        /* of the last Ping that is unanswered, */
-    uint16_t ping_mid;             /* and its message id */
-    uint64_t ping_ms;              /* when the next may be sent */
-    struct list queue;             /* of struct queued */
+    struct timer probe_timer; /* set only while something waits (origin/origin.h) */
+    struct port *ping_port;   /* of the last Ping that is unanswered, */
+    uint16_t ping_mid;        /* and its message id */
+    uint64_t ping_ms;         /* when the next may be sent */
+    struct queue queue;
     struct queue_book *queue_book; /* which source has how many there; NULL: none is kept */
-    uint32_t queue_count;
-    uint32_t queue_round; /* of the request that was sent last */
-    uint32_t failures;    /* HTTP: connections in a row that failed, */
-    uint64_t retry_ms;    /* and when the next may be tried */
-    uint32_t fetches;     /* that point here */
-    struct list sendings; /* likewise, the oldest first, while the table has a book */
+    uint32_t failures;             /* HTTP: connections in a row that failed, */
+    uint64_t retry_ms;             /* and when the next may be tried */
+    uint32_t fetches;              /* that point here */
+    struct list sendings;          /* likewise, the oldest first, while the table has a book */
     uint64_t requests, answers, retransmitted; /* so far, for people */
     uint8_t fault;             /* of a lab, of what was sent last: its number + 1; 0: none */
     uint8_t label;             /* in the metrics (ops/origin_labels.h), */

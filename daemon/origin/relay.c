@@ -196,7 +196,7 @@ static void relayed_on_acknowledged(struct origin_side *side, struct sending *se
 
 void relay_tell_wait(struct sending *sending)
 {
-    tell_meanwhile(relay_of(sending), NEWS_WAITS, sending->origin->queue_count);
+    tell_meanwhile(relay_of(sending), NEWS_WAITS, sending->origin->queue.count);
 }
 
 static void relayed_on_response(struct origin_side *side, struct sending *sending,

@@ -37,14 +37,14 @@ static bool open_queue_book(struct origin_side *side, struct origin *origin,
                             const struct sending *newcomer)
 {
     struct queue_book *book = calloc(1, sizeof(*book));
-    if (book == NULL || account_book_init(&book->accounts, origin->queue_count, origin->queue_count,
+    if (book == NULL || account_book_init(&book->accounts, origin->queue.count, origin->queue.count,
                                           source_bits(side), side->origins.map.seed) != 0) {
         free(book);
         return false;
     }
     origin->queue_book = book;
     list_add(&side->origins.queue_books, &book->node);
-    for (struct list_node *node = origin->queue.first; node != NULL; node = node->next) {
+    for (struct list_node *node = origin->queue.list.first; node != NULL; node = node->next) {
         struct sending *sending = sending_of_queue(node);
         if (sending != newcomer) {
             charge_place(side, sending);
@@ -65,7 +65,7 @@ static void free_queue_book(struct origin_table *table, struct origin *origin)
 
 static void close_queue_book(struct origin_table *table, struct origin *origin)
 {
-    for (struct list_node *node = origin->queue.first; node != NULL; node = node->next) {
+    for (struct list_node *node = origin->queue.list.first; node != NULL; node = node->next) {
         sending_of_queue(node)->queued.holding = (struct holding){0};
     }
     free_queue_book(table, origin);
@@ -102,7 +102,7 @@ static bool displace_queued(struct origin_side *side, struct sending *sending,
 static bool displace_for_place(struct origin_side *side, struct sending *newcomer)
 {
     struct origin *origin = newcomer->origin;
-    bool is_owed = origin->queue_count > 1 &&
+    bool is_owed = origin->queue.count > 1 &&
                    (origin->queue_book != NULL || open_queue_book(side, origin, newcomer));
     for (unsigned i = 0; i < ROOM_TRIES && is_owed; i++) {
         struct holding *holding = account_yield(&origin->queue_book->accounts,
@@ -118,7 +118,7 @@ static bool displace_for_place(struct origin_side *side, struct sending *newcome
 bool room_in_queue(struct origin_side *side, struct sending *sending, uint64_t max)
 {
     struct origin *origin = sending->origin;
-    if (origin->queue_count > max && !displace_for_place(side, sending)) {
+    if (origin->queue.count > max && !displace_for_place(side, sending)) {
         return false;
     }
     if (origin->queue_book != NULL && sending->queued.holding.account == NULL) {
@@ -185,7 +185,7 @@ void room_on_left_queue(struct origin_side *side, struct sending *sending)
         return;
     }
     account_discharge(&origin->queue_book->accounts, &sending->queued.holding);
-    if (origin->queue_count < origin->queue_book->accounts.capacity / 2) {
+    if (origin->queue.count < origin->queue_book->accounts.capacity / 2) {
         close_queue_book(&side->origins, origin);
     }
 }
@@ -300,8 +300,8 @@ static struct sending *other_at(struct origin_side *side, const struct origin *o
 /* Those that wait in its queue first: else they would be sent as the others leave its window. */
 static void displace_all(struct origin_side *side, struct origin *origin)
 {
-    while (origin->queue.first != NULL) {
-        sending_displace(side, sending_of_queue(origin->queue.first));
+    while (origin->queue.list.first != NULL) {
+        sending_displace(side, sending_of_queue(origin->queue.list.first));
     }
     while (origin->sendings.first != NULL) {
         sending_displace(side, first_of_origin(origin));

@@ -214,9 +214,9 @@ static void expect_nothing_left(const struct engine *engine)
     for (uint32_t i = 0; i < engine->origin.origins.used; i++) {
         const struct origin *origin = &engine->origin.origins.slots[i];
         assert_int_equal(origin->fetches, 0);
-        assert_int_equal(origin->queue_count, 0);
-        assert_null(origin->queue.first);
-        assert_null(origin->queue.last);
+        assert_int_equal(origin->queue.count, 0);
+        assert_null(origin->queue.list.first);
+        assert_null(origin->queue.list.last);
         assert_int_equal(origin->window.outstanding, 0);
     }
     for (uint32_t i = 0; i < engine->origin.names.used; i++) {

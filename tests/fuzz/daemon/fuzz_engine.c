@@ -364,7 +364,7 @@ static void check_end(void)
     assert(ended == metric_get(&metrics->requests)); /* each for exactly one reason */
     for (uint32_t i = 0; i < world.engine->origin.origins.used; i++) {
         const struct origin *origin = &world.engine->origin.origins.slots[i];
-        assert(origin->fetches == 0 && origin->queue_count == 0);
+        assert(origin->fetches == 0 && origin->queue.count == 0);
         assert(origin->window.outstanding == 0);
     }
     for (uint32_t i = 0; i < world.engine->client.clients.used; i++) {
