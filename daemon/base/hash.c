@@ -76,7 +76,11 @@ int hash_map_init(struct hash_map *map, size_t capacity, uint64_t seed)
     if (buckets == NULL) {
         return -ENOMEM;
     }
-    *map = (struct hash_map){.buckets = buckets, .shift = 64 - bits, .seed = seed};
+    *map = (struct hash_map){.buckets = buckets,
+                             .shift = 64 - bits,
+                             .shift_min = 64 - bits,
+                             .expected = SIZE_MAX,
+                             .seed = seed};
     return 0;
 }
 
@@ -87,16 +91,61 @@ int hash_map_init_of_hashes(struct hash_map *map, size_t capacity, uint64_t seed
     return error;
 }
 
-void hash_map_clear(struct hash_map *map)
-{
-    free(map->buckets);
-    *map = (struct hash_map){0};
-}
-
 static struct hash_node **bucket_of(const struct hash_map *map, uint64_t key)
 {
     uint64_t hash = map->is_of_hashes ? key : hash_mix(key, map->seed);
     return &map->buckets[hash >> map->shift];
+}
+
+/* Of a map that grows: so few of its buckets are filled that a key that is not there meets none. */
+#define BUCKETS_PER_NODE 8u
+#define BITS_SMALL 4u
+
+static void use_bits(struct hash_map *map, unsigned bits)
+{
+    map->shift = 64 - bits;
+    map->expected =
+        map->shift == map->shift_min ? SIZE_MAX : ((size_t)1 << bits) / BUCKETS_PER_NODE;
+}
+
+void hash_map_begin_small(struct hash_map *map)
+{
+    use_bits(map, BITS_SMALL);
+}
+
+/* Add the nodes of @p from again, the last first, so that equal keys stay in their order. */
+static void spread(struct hash_map *map, struct hash_node *from)
+{
+    struct hash_node *reversed = NULL, *next;
+    for (; from != NULL; from = next) {
+        next = from->next;
+        from->next = reversed;
+        reversed = from;
+    }
+    for (; reversed != NULL; reversed = next) {
+        next = reversed->next;
+        hash_map_add(map, reversed, reversed->key);
+    }
+}
+
+void hash_map_expect(struct hash_map *map, size_t count)
+{
+    while (count > map->expected) {
+        size_t used = (size_t)1 << (64 - map->shift);
+        use_bits(map, 64 - map->shift + 1);
+        /* Bucket i becomes 2i and 2i + 1, which have been emptied where they were in use. */
+        for (size_t i = used; i-- > 0;) {
+            struct hash_node *from = map->buckets[i];
+            map->buckets[i] = NULL;
+            spread(map, from);
+        }
+    }
+}
+
+void hash_map_clear(struct hash_map *map)
+{
+    free(map->buckets);
+    *map = (struct hash_map){0};
 }
 
 void hash_map_add(struct hash_map *map, struct hash_node *node, uint64_t key)

@@ -3,6 +3,10 @@
  * A hash map of fixed size over nodes that live in what they index: no
  * allocation after init, O(1) everywhere. Keys are 64 bits; where a key is
  * exact the node is the answer, where it is itself a hash the caller compares.
+ *
+ * A map may begin with few of its buckets in use, and be told how many nodes it is for
+ * (hash_map_expect()): what is looked up is mostly not there, and an empty bucket is found in the
+ * processor's cache where all that are in use fit into it.
  */
 #ifndef CRIPROXY_HASH_H
 #define CRIPROXY_HASH_H
@@ -18,7 +22,9 @@ struct hash_node {
 
 struct hash_map {
     struct hash_node **buckets;
-    unsigned shift; /* 64 - log2 of the bucket count */
+    unsigned shift;     /* 64 - log2 of the buckets in use */
+    unsigned shift_min; /* 64 - log2 of all buckets */
+    size_t expected;    /* nodes for which the buckets in use are enough */
     bool is_of_hashes;
     uint64_t seed;
 };
@@ -43,6 +49,17 @@ int hash_map_init(struct hash_map *map, size_t capacity, uint64_t seed);
  * @return 0 or -ENOMEM.
  */
 int hash_map_init_of_hashes(struct hash_map *map, size_t capacity, uint64_t seed);
+
+/** Has @p map, which is empty and was just made, begin with few buckets. Cannot fail. */
+void hash_map_begin_small(struct hash_map *map);
+
+/**
+ * There may be @p count nodes now: of a map that began small as many buckets are used as that
+ * takes, up to all. They are not given up again. Each doubling touches all nodes;
+ * cursors of hash_map_walk() begin anew. Allocates
+ * nothing, cannot fail.
+ */
+void hash_map_expect(struct hash_map *map, size_t count);
 
 /** Takes a zeroed map. Nodes are the caller's. */
 void hash_map_clear(struct hash_map *map);

@@ -42,6 +42,8 @@ int request_table_init(struct request_table *table, uint32_t capacity, uint64_t 
         request_table_clear(&made);
         return -ENOMEM;
     }
+    hash_map_begin_small(&made.map);
+    hash_map_begin_small(&made.tokens);
     *table = made;
     return 0;
 }
@@ -177,6 +179,8 @@ static void request_begin(struct client_side *side, struct request *request)
     }
     peer->pending = request;
     peer->in_flight++;
+    hash_map_expect(&table->tokens, table->free.used);
+    hash_map_expect(&table->map, table->free.used);
     hash_map_add(&table->tokens, &request->by_token, leg_token_key(leg, table->tokens.seed));
     if (leg->kind == LEG_DATAGRAM) {
         hash_map_add(&table->map, &request->by_request,

@@ -5,7 +5,11 @@
 
 int coalesce_init(struct hash_map *equals, uint32_t capacity, uint64_t seed)
 {
-    return hash_map_init_of_hashes(equals, capacity, seed);
+    int error = hash_map_init_of_hashes(equals, capacity, seed);
+    if (error == 0) {
+        hash_map_begin_small(equals);
+    }
+    return error;
 }
 
 /*

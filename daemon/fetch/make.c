@@ -591,6 +591,8 @@ enum reason fetch_make(struct fetch_side *side, const struct fetch_recipe *recip
     if (fetch == NULL) {
         return REASON_proxy_busy;
     }
+    hash_map_expect(&side->equals, side->fetches.free.used);
+    hash_map_expect(&side->origin.origins.requests, side->fetches.free.used);
     fetch_set_token(fetch, entropy_u64(&side->context.entropy));
     keep_asker(side, fetch, recipe);
     fetch->route_epoch = side->context.policy_epoch;

@@ -30,6 +30,7 @@ int origin_table_init(struct origin_table *table, const struct sending_calls *ca
         origin_table_clear(&made);
         return -ENOMEM;
     }
+    hash_map_begin_small(&made.requests);
     *table = made;
     return 0;
 }

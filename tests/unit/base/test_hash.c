@@ -72,6 +72,25 @@ static void check_walk(const struct hash_map *map, struct model *model)
     }
 }
 
+/* One that begins with few buckets. */
+static int init_small(struct hash_map *map, size_t capacity, uint64_t seed)
+{
+    int error = hash_map_init(map, capacity, seed);
+    if (error == 0) {
+        hash_map_begin_small(map);
+    }
+    return error;
+}
+
+static int init_small_of_hashes(struct hash_map *map, size_t capacity, uint64_t seed)
+{
+    int error = hash_map_init_of_hashes(map, capacity, seed);
+    if (error == 0) {
+        hash_map_begin_small(map);
+    }
+    return error;
+}
+
 static void run_against_model(size_t capacity, uint64_t seed,
                               int (*init)(struct hash_map *, size_t, uint64_t))
 {
@@ -86,6 +105,7 @@ static void run_against_model(size_t capacity, uint64_t seed,
         struct item *item = &items[test_random_below(&random, NODES)];
         uint64_t key = test_random_below(&random, KEYS) * UINT64_C(0x100000001);
         if (item->node.link == NULL && test_random_below(&random, 3) != 0) {
+            hash_map_expect(&map, model.count + 1);
             hash_map_add(&map, &item->node, key);
             model.items[model.count] = item;
             model.keys[model.count++] = key;
@@ -114,6 +134,11 @@ static void test_map_is_a_list_that_is_fast(void **state)
     run_against_model(NODES, seed + 2, hash_map_init);
     /* Keys that are no hashes are in one chain. */
     run_against_model(NODES, seed + 3, hash_map_init_of_hashes);
+    /* The largest has more buckets than it ever needs, the smallest fewer. */
+    run_against_model(1, seed + 4, init_small);
+    run_against_model(NODES, seed + 5, init_small);
+    run_against_model(64 * NODES, seed + 6, init_small);
+    run_against_model(NODES, seed + 7, init_small_of_hashes);
 }
 
 /* Hashes choose their bucket as they are, and spread. */
