@@ -6,9 +6,10 @@
  *
  * The index is one table for both rings, with linear probing: an entry is the
  * upper half of the key's hash and a 32-bit reference, whose top bit tells the
- * ring and whose rest is the offset in units of 8 bytes, plus 1; 0 is an empty
- * entry. A message that was not seen before, which is nearly every one, is known
- * to be new from one cache line of the index, without a look at any record.
+ * ring and whose rest is the offset in units of 8 bytes. Beside it is a table of a
+ * byte for each entry, 0 where it is empty. A message that was not seen before, which
+ * is nearly every one, is known to be new from these bytes: they stay in the
+ * processor's cache, which index and records do not fit into.
  */
 #include "coap/dedup.h"
 
@@ -34,21 +35,23 @@ struct record {
 
 static uint32_t reference_of(enum dedup_class class, uint32_t offset)
 {
-    return (uint32_t) class << RING_BIT | (offset / UNIT + 1);
+    return (uint32_t) class << RING_BIT | offset / UNIT;
 }
 
 static struct record *record_at(const struct dedup *dedup, uint32_t reference)
 {
     const struct dedup_ring *ring = &dedup->rings[reference >> RING_BIT];
-    uint32_t offset = ((reference & ~(UINT32_C(1) << RING_BIT)) - 1) * UNIT;
+    uint32_t offset = (reference & ~(UINT32_C(1) << RING_BIT)) * UNIT;
     return (struct record *)(void *)(ring->data + offset);
 }
 
 /* --- index -------------------------------------------------------------- */
 
+/* Its lowest byte, which does not say where its place is (dedup_init()), is never 0. */
 static uint32_t tag_of(const struct dedup *dedup, uint64_t key)
 {
-    return (uint32_t)(hash_mix(key, dedup->seed) >> 32);
+    uint32_t tag = (uint32_t)(hash_mix(key, dedup->seed) >> 32);
+    return (tag & 0xff) != 0 ? tag : tag + 1;
 }
 
 /* Where an entry with @p tag belongs, and the place after @p at. */
@@ -65,9 +68,10 @@ static uint32_t after(const struct dedup *dedup, uint32_t at)
 static void index_add(struct dedup *dedup, uint64_t key, uint32_t reference)
 {
     uint32_t tag = tag_of(dedup, key), at = home_of(dedup, tag);
-    while (dedup->index[at] != 0) {
+    while (dedup->tags[at] != 0) {
         at = after(dedup, at);
     }
+    dedup->tags[at] = (uint8_t)tag;
     dedup->index[at] = (uint64_t)tag << 32 | reference;
     dedup->count++;
 }
@@ -77,18 +81,20 @@ static void index_remove(struct dedup *dedup, uint64_t key, uint32_t reference)
 {
     uint32_t tag = tag_of(dedup, key), hole = home_of(dedup, tag);
     uint32_t mask = (UINT32_C(1) << dedup->index_bits) - 1;
-    while (dedup->index[hole] != ((uint64_t)tag << 32 | reference)) {
+    while (dedup->tags[hole] != (uint8_t)tag ||
+           dedup->index[hole] != ((uint64_t)tag << 32 | reference)) {
         hole = after(dedup, hole);
     }
-    for (uint32_t at = after(dedup, hole); dedup->index[at] != 0; at = after(dedup, at)) {
+    for (uint32_t at = after(dedup, hole); dedup->tags[at] != 0; at = after(dedup, at)) {
         uint32_t home = home_of(dedup, (uint32_t)(dedup->index[at] >> 32));
         /* It may move if its home is not between the hole and itself. */
         if (((at - home) & mask) >= ((at - hole) & mask)) {
             dedup->index[hole] = dedup->index[at];
+            dedup->tags[hole] = dedup->tags[at];
             hole = at;
         }
     }
-    dedup->index[hole] = 0;
+    dedup->tags[hole] = 0;
     dedup->count--;
 }
 
@@ -109,18 +115,20 @@ int dedup_init(struct dedup *dedup, uint64_t bytes, uint64_t seed)
 {
     unsigned bits = 8;
     /* An entry for each 64 bytes; a typical record takes 64 to 128. */
-    while (bits < 28 && (UINT64_C(1) << bits) * 64 < bytes) {
+    while (bits < 24 && (UINT64_C(1) << bits) * 64 < bytes) {
         bits++;
     }
-    uint64_t index_bytes = sizeof(uint64_t) << bits;
+    uint64_t index_bytes = (sizeof(uint64_t) + 1) << bits;
     uint64_t ring_bytes = bytes > index_bytes ? bytes - index_bytes : bytes / 2;
     struct dedup made = {
         .index_bits = bits,
         .count_max = (UINT32_C(1) << bits) / 4 * 3,
         .seed = seed,
     };
-    made.index = calloc((size_t)1 << bits, sizeof(uint64_t));
-    if (made.index == NULL || ring_init(&made.rings[DEDUP_SAFE], ring_bytes / 4 * 3) != 0 ||
+    made.index = malloc(sizeof(uint64_t) << bits);
+    made.tags = calloc((size_t)1 << bits, 1);
+    if (made.index == NULL || made.tags == NULL ||
+        ring_init(&made.rings[DEDUP_SAFE], ring_bytes / 4 * 3) != 0 ||
         ring_init(&made.rings[DEDUP_UNSAFE], ring_bytes / 4) != 0) {
         dedup_clear(&made);
         return -ENOMEM;
@@ -132,6 +140,7 @@ int dedup_init(struct dedup *dedup, uint64_t bytes, uint64_t seed)
 void dedup_clear(struct dedup *dedup)
 {
     free(dedup->index);
+    free(dedup->tags);
     free(dedup->rings[DEDUP_SAFE].data);
     free(dedup->rings[DEDUP_UNSAFE].data);
     *dedup = (struct dedup){0};
@@ -210,8 +219,8 @@ void dedup_add(struct dedup *dedup, enum dedup_class class, uint64_t key, struct
 bool dedup_find(const struct dedup *dedup, uint64_t key, uint64_t now_ms, struct bytes *ret_answer)
 {
     uint32_t tag = tag_of(dedup, key);
-    for (uint32_t at = home_of(dedup, tag); dedup->index[at] != 0; at = after(dedup, at)) {
-        if (dedup->index[at] >> 32 != tag) {
+    for (uint32_t at = home_of(dedup, tag); dedup->tags[at] != 0; at = after(dedup, at)) {
+        if (dedup->tags[at] != (uint8_t)tag || dedup->index[at] >> 32 != tag) {
             continue;
         }
         const struct record *record = record_at(dedup, (uint32_t)dedup->index[at]);
@@ -223,4 +232,10 @@ bool dedup_find(const struct dedup *dedup, uint64_t key, uint64_t now_ms, struct
         return true;
     }
     return false;
+}
+
+uint64_t key_make(enum key_kind kind, uint32_t slot, uint32_t extra, uint16_t mid)
+{
+    return (uint64_t)kind << 61 | (uint64_t)(slot & 0xffffffu) << 37 |
+           (uint64_t)(extra & 0x1fffffu) << 16 | mid;
 }

@@ -30,6 +30,7 @@ struct dedup_ring {
 struct dedup {
     struct dedup_ring rings[DEDUP_CLASSES];
     uint64_t *index; /* open addressing: half a hash and a reference to a record */
+    uint8_t *tags;   /* for each entry of it a byte of its hash; 0: it is empty */
     unsigned index_bits;
     uint32_t count, count_max; /* records; the index is never filled up */
     uint64_t seed;
@@ -72,11 +73,7 @@ enum key_kind {
     KEY_MEMBER_RESPONSE, /* the same of a group's member */
 };
 
-/* Kind, peer (slot and its generation, or the source port), message id: exact. */
-static inline uint64_t key_make(enum key_kind kind, uint32_t slot, uint32_t extra, uint16_t mid)
-{
-    return (uint64_t)kind << 61 | (uint64_t)(slot & 0xffffffu) << 37 |
-           (uint64_t)(extra & 0x1fffffu) << 16 | mid;
-}
+/** Kind, peer (slot and its generation, or the source port), message id: exact; cannot fail. */
+uint64_t key_make(enum key_kind kind, uint32_t slot, uint32_t extra, uint16_t mid);
 
 #endif
