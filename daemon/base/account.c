@@ -37,13 +37,17 @@ void account_book_clear(struct account_book *book)
 
 struct address account_source(const struct address *remote, uint32_t ipv6_bits)
 {
-    struct address source = {.family = remote->family};
+    struct address source;
     if (remote->family == ADDRESS_IPV4) {
-        memcpy(source.ip, remote->ip, 4);
-    } else if (address_is_ipv4_mapped(remote)) {
-        source.family = ADDRESS_IPV4;
-        memcpy(source.ip, remote->ip + 12, 4);
-    } else if (remote->family == ADDRESS_IPV6) {
+        address_set_ip(&source, remote->ip, 4, 0);
+        return source;
+    }
+    if (address_is_ipv4_mapped(remote)) {
+        address_set_ip(&source, remote->ip + 12, 4, 0);
+        return source;
+    }
+    source = (struct address){.family = remote->family};
+    if (remote->family == ADDRESS_IPV6) {
         uint32_t whole = ipv6_bits / 8, rest = ipv6_bits % 8;
         memcpy(source.ip, remote->ip, whole);
         if (rest > 0) {

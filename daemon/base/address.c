@@ -98,12 +98,26 @@ uint64_t address_hash(const struct address *address, uint64_t seed)
 
 void address_set_ip(struct address *address, const uint8_t *ip, size_t ip_len, uint16_t port)
 {
-    memset(address, 0, sizeof *address);
-    if (ip_len == 4 || ip_len == 16) {
-        address->family = ip_len == 4 ? ADDRESS_IPV4 : ADDRESS_IPV6;
-        address->port = port;
-        memcpy(address->ip, ip, ip_len);
+    const uint32_t family = ip_len == 4 ? ADDRESS_IPV4 : ADDRESS_IPV6;
+    uint64_t words[3] = {0, 0, 0};
+    uint32_t ipv4 = 0;
+    _Static_assert(sizeof words == sizeof *address, "an address is three words");
+
+    if (ip_len == 4) {
+        memcpy(&ipv4, ip, sizeof ipv4);
+    } else if (ip_len == 16) {
+        memcpy(&words[1], ip, 16);
     }
+    if (ip_len == 4 || ip_len == 16) {
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+        words[0] = (uint64_t)port << 16 | family;
+        words[1] |= ipv4;
+#else
+        words[0] = (uint64_t)family << 48 | (uint64_t)port << 32;
+        words[1] |= (uint64_t)ipv4 << 32;
+#endif
+    }
+    memcpy(address, words, sizeof words);
 }
 
 /* By hand, as printf would take most of the time. */

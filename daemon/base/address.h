@@ -53,10 +53,15 @@ size_t address_ip_len(const struct address *address);
  */
 static inline bool address_equal(const struct address *a, const struct address *b)
 {
-    uint64_t of_a[3], of_b[3];
-    memcpy(of_a, a, sizeof of_a);
-    memcpy(of_b, b, sizeof of_b);
-    return ((of_a[0] ^ of_b[0]) | (of_a[1] ^ of_b[1]) | (of_a[2] ^ of_b[2])) == 0;
+    const uint8_t *at_a = (const uint8_t *)a, *at_b = (const uint8_t *)b;
+    uint64_t a0, a1, a2, b0, b1, b2; /* a word each, as they were written: see address_set_ip() */
+    memcpy(&a0, at_a, sizeof a0);
+    memcpy(&a1, at_a + 8, sizeof a1);
+    memcpy(&a2, at_a + 16, sizeof a2);
+    memcpy(&b0, at_b, sizeof b0);
+    memcpy(&b1, at_b + 8, sizeof b1);
+    memcpy(&b2, at_b + 16, sizeof b2);
+    return ((a0 ^ b0) | (a1 ^ b1) | (a2 ^ b2)) == 0;
 }
 
 /** Whether IP address and scope are the same; ports are ignored. False for different families. */
@@ -81,7 +86,11 @@ bool address_is_among(const struct address *addresses, size_t count, const struc
  */
 uint64_t address_hash(const struct address *address, uint64_t seed);
 
-/** From 4 or 16 bytes in network order; an IPv4-mapped IPv6 address stays IPv6. */
+/**
+ * From 4 or 16 bytes in network order; an IPv4-mapped IPv6 address stays IPv6. Of another length:
+ * ADDRESS_NONE. It is written in whole words, as it is read by those who hash and compare it soon
+ * after: a processor that has to put a word together from stores that are under way waits for them.
+ */
 void address_set_ip(struct address *address, const uint8_t *ip, size_t ip_len, uint16_t port);
 
 /**

@@ -66,17 +66,9 @@ static inline uint64_t fact_bits(void)
            reply_bit(OPTION_edhoc) | reply_bit(OPTION_echo) | reply_bit(OPTION_block1);
 }
 
-struct answer_facts freshness_facts(uint8_t code, struct bytes options, uint64_t absent)
+/* What they say one by one. @p facts: what holds without any. */
+static struct answer_facts walk_facts(struct bytes options, struct answer_facts facts)
 {
-    unsigned class = CODE_CLASS(code);
-    /* Results of GET and FETCH, and errors (RFC 7252 section 5.9; RFC 8132 section 2). */
-    bool is_cacheable = code == CODE(2, 5) || ((class == 4 || class == 5) && code != CODE(4, 1));
-    struct answer_facts facts = {.use = is_cacheable ? ANSWER_STORABLE : ANSWER_FOR_ONE,
-                                 .max_age_s = MAX_AGE_DEFAULT_S};
-    if ((~absent & fact_bits()) == 0) {
-        facts.max_age_s = freshness_max_age_s(options);
-        return facts;
-    }
     struct option_iter iter;
     struct option option;
     option_iter_init(&iter, options);
@@ -87,6 +79,18 @@ struct answer_facts freshness_facts(uint8_t code, struct bytes options, uint64_t
         facts.use = ANSWER_SHARED;
     }
     return facts;
+}
+
+struct answer_facts freshness_facts(uint8_t code, struct bytes options, uint64_t absent)
+{
+    unsigned class = CODE_CLASS(code);
+    /* Results of GET and FETCH, and errors (RFC 7252 section 5.9; RFC 8132 section 2). */
+    bool is_cacheable = code == CODE(2, 5) || ((class == 4 || class == 5) && code != CODE(4, 1));
+    enum answer_use use = is_cacheable ? ANSWER_STORABLE : ANSWER_FOR_ONE;
+    if ((~absent & fact_bits()) == 0) {
+        return (struct answer_facts){.use = use, .max_age_s = freshness_max_age_s(options)};
+    }
+    return walk_facts(options, (struct answer_facts){.use = use, .max_age_s = MAX_AGE_DEFAULT_S});
 }
 
 /* Time stands still or goes on, never back; and 2^32 seconds in ms are far from a wrap. */

@@ -533,8 +533,9 @@ static void prefer_present(struct fetch *fetch)
 /* Send what was sent before once more, to its present address if that is the first candidate. */
 static void try_again(struct fetch_side *side, struct fetch *fetch)
 {
+    const struct origin *origin = fetch->sending.origin;
     prefer_present(fetch);
-    if (address_equal(&fetch->candidates[0], &fetch->sending.origin->address)) {
+    if (origin != NULL && address_equal(&fetch->candidates[0], &origin->address)) {
         enqueue(side, fetch, false);
         return;
     }

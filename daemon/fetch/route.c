@@ -37,9 +37,9 @@ static struct bytes route_bytes_of(const char *text)
     return (struct bytes){(const uint8_t *)text, strlen(text)};
 }
 
-static struct next_hop straight(const struct target *target)
+static void go_straight(const struct target *target, struct next_hop *ret_hop)
 {
-    return (struct next_hop){
+    *ret_hop = (struct next_hop){
         .scheme = target->scheme,
         .is_name = target->is_name,
         .has_oscore = target->has_oscore,
@@ -49,10 +49,11 @@ static struct next_hop straight(const struct target *target)
     };
 }
 
-static struct next_hop parent_of(const struct config *config, const struct config_route *route)
+static void go_to_parent(const struct config *config, const struct config_route *route,
+                         struct next_hop *ret_hop)
 {
     const struct config_parent *parent = &route->parent;
-    return (struct next_hop){
+    *ret_hop = (struct next_hop){
         .scheme = config_scheme_by_number(config, parent->scheme_number),
         .is_parent = true,
         .is_name = parent->name != NULL,
@@ -63,20 +64,20 @@ static struct next_hop parent_of(const struct config *config, const struct confi
 }
 
 /* No transport leads there: messages are those of the plainest. */
-static struct next_hop recording_of(const struct config *config, const struct target *target)
+static void go_to_recording(const struct config *config, const struct target *target,
+                            struct next_hop *ret_hop)
 {
-    struct next_hop hop = straight(target);
-    hop.scheme = config_scheme_by_number(config, CRI_SCHEME_COAP);
-    hop.has_oscore = false;
-    hop.is_recording = true;
-    return hop;
+    go_straight(target, ret_hop);
+    ret_hop->scheme = config_scheme_by_number(config, CRI_SCHEME_COAP);
+    ret_hop->has_oscore = false;
+    ret_hop->is_recording = true;
 }
 
 /* A name in devices.zone names a device or nothing: it is not looked up, and not passed on. */
 static enum reason find_device(const struct config *config, const struct target *target,
                                struct bytes name, struct next_hop *ret_hop)
 {
-    *ret_hop = straight(target);
+    go_straight(target, ret_hop);
     ret_hop->is_device = true;
     ret_hop->has_oscore = false; /* nothing but its session leads there */
     return target->scheme->number == CRI_SCHEME_COAP &&
@@ -110,10 +111,11 @@ enum reason route_find(const struct config *config, const struct target *target,
         return REASON_oscore_elsewhere;
     }
     if (is_recorded) {
-        *ret_hop = recording_of(config, target);
+        go_to_recording(config, target, ret_hop);
+    } else if (route != NULL && route->kind == ROUTE_KIND_PARENT) {
+        go_to_parent(config, route, ret_hop);
     } else {
-        *ret_hop = route != NULL && route->kind == ROUTE_KIND_PARENT ? parent_of(config, route)
-                                                                     : straight(target);
+        go_straight(target, ret_hop);
     }
     if (route != NULL) {
         ret_hop->route = route_bytes_of(route->name);

@@ -25,20 +25,19 @@ void sockaddr_to_address(const void *name, socklen_t name_len, struct address *r
 {
     union sockaddr_any copy;
 
-    memset(ret_address, 0, sizeof *ret_address);
     if (name_len < sizeof copy.ipv4) { /* too short for either */
+        *ret_address = (struct address){.family = ADDRESS_NONE};
         return;
     }
     memcpy(&copy.ipv4, name, sizeof copy.ipv4);
     if (copy.ipv4.sin_family == AF_INET) {
-        ret_address->family = ADDRESS_IPV4;
-        ret_address->port = ntohs(copy.ipv4.sin_port);
-        memcpy(ret_address->ip, &copy.ipv4.sin_addr, 4);
+        address_set_ip(ret_address, (const uint8_t *)&copy.ipv4.sin_addr, 4,
+                       ntohs(copy.ipv4.sin_port));
     } else if (copy.ipv4.sin_family == AF_INET6 && name_len >= sizeof copy.ipv6) {
         memcpy(&copy.ipv6, name, sizeof copy.ipv6);
-        ret_address->family = ADDRESS_IPV6;
-        ret_address->port = ntohs(copy.ipv6.sin6_port);
+        address_set_ip(ret_address, copy.ipv6.sin6_addr.s6_addr, 16, ntohs(copy.ipv6.sin6_port));
         ret_address->scope = copy.ipv6.sin6_scope_id;
-        memcpy(ret_address->ip, &copy.ipv6.sin6_addr, 16);
+    } else {
+        *ret_address = (struct address){.family = ADDRESS_NONE};
     }
 }
