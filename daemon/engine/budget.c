@@ -19,7 +19,7 @@
 #define PROCESS_BYTES (4096 * KIB)
 /* Its stack, and room for a turn's datagrams (net/udp.c), each as long as the kernel makes it. */
 #define WORKER_BYTES (6656 * KIB)
-#define SOCKET_BYTES (160 * KIB) /* a UDP socket's output, see net/udp_internal.h */
+#define SOCKET_BYTES (200 * KIB) /* a UDP socket's output, see net/udp_internal.h */
 
 #define OBSERVATION_FLAGS 1024u    /* targets that are known not to be observable */
 #define CACHE_BYTES_MIN (64 * KIB) /* of a cache that is not off */

@@ -87,8 +87,8 @@ int mmsg_send(int fd, struct mmsghdr *headers, unsigned count)
 /* ---- datagrams and errors in ---- */
 
 /*
- * A readable socket gives one batch a turn: when there
- * is more, the next turn has it, and no socket keeps the others waiting.
+ * A readable socket gives some batches a turn, as long as they are full and it has not taken long
+ * over them: when there is more, the next turn has it, and no socket keeps the others waiting.
  *
  * ICMP errors. The kernel queues them per socket (IP_RECVERR), shows EPOLLERR,
  * and has the next system call on the socket fail once. So the error queue is
@@ -135,8 +135,13 @@ static void udp_socket_release(struct udp_socket *socket)
 
 _Static_assert(BUFFER_STRIDE >= UDP_DATAGRAM_MAX, "a buffer takes any datagram");
 
-/* Datagrams of one turn where messages are of several: a socket must not keep others waiting. */
+/*
+ * Datagrams of one turn, in full batches or in messages of several, and for how long more batches
+ * are read after the first: a socket must not keep others waiting. What goes out for them leaves
+ * together, so that more of it is for one peer.
+ */
 #define RECEIVE_DATAGRAMS 256u
+#define RECEIVE_US 1000u
 
 /* IP_PKTINFO or IPV6_PKTINFO, SO_RXQ_OVFL, and UDP_GRO. */
 #define RECEIVE_CONTROL_LEN                                                                        \
@@ -274,23 +279,26 @@ static void read_control(struct udp_socket *socket, struct msghdr *header,
 
 /* ---- datagrams ---- */
 
-/* @p is_cut: the kernel had more of it than fitted. */
-static void deliver_one(struct udp_socket *socket, const struct udp_path *path, const uint8_t *data,
+/*
+ * Fill in the rest of @p datagram, whose path is set, and hand it on. It is not copied about: a
+ * path that has just been written field by field is read as whole words only after a pause.
+ * @p is_cut: the kernel had more of it than fitted.
+ */
+static void deliver_one(struct udp_socket *socket, struct datagram *datagram, const uint8_t *data,
                         size_t len, bool is_cut)
 {
     size_t most = socket->datagram_max;
-    struct datagram datagram = {.data = data,
-                                .len = len < most ? len : most,
-                                .truncated = is_cut || len > most,
-                                .path = *path};
 
+    datagram->data = data;
+    datagram->len = len < most ? len : most;
+    datagram->truncated = is_cut || len > most;
     udp_count(&socket->counters->datagrams_in, 1);
-    socket->handler->on_datagram(socket->context, socket, &datagram);
+    socket->handler->on_datagram(socket->context, socket, datagram);
 }
 
 /* A message of datagrams of @p size bytes; the last may be shorter. */
-static void deliver_group(struct udp_socket *socket, const struct udp_path *path,
-                          const uint8_t *data, size_t len, size_t size)
+static void deliver_group(struct udp_socket *socket, struct datagram *datagram, const uint8_t *data,
+                          size_t len, size_t size)
 {
     uint32_t count = (uint32_t)((len + size - 1) / size);
 
@@ -298,7 +306,7 @@ static void deliver_group(struct udp_socket *socket, const struct udp_path *path
     udp_count(&socket->counters->gro_datagrams, count);
     socket->gro_most = count > socket->gro_most ? count : socket->gro_most;
     for (size_t at = 0; at < len && !socket->is_closed; at += size) {
-        deliver_one(socket, path, data + at, len - at < size ? len - at : size, false);
+        deliver_one(socket, datagram, data + at, len - at < size ? len - at : size, false);
     }
 }
 
@@ -306,22 +314,27 @@ static void deliver(struct udp_socket *socket, struct udp_batch *batch, unsigned
 {
     struct mmsghdr *header = &batch->headers[i];
     const uint8_t *data = batch->parts[i].iov_base;
-    struct udp_path path = {0};
+    struct datagram datagram = {0};
     size_t size = 0;
 
-    sockaddr_to_address(&batch->names[i], header->msg_hdr.msg_namelen, &path.remote);
+    sockaddr_to_address(&batch->names[i], header->msg_hdr.msg_namelen, &datagram.path.remote);
     if (header->msg_hdr.msg_controllen != 0) {
-        read_control(socket, &header->msg_hdr, &path.local, &size);
+        read_control(socket, &header->msg_hdr, &datagram.path.local, &size);
     }
     if (size > 0 && size < header->msg_len) {
-        deliver_group(socket, &path, data, header->msg_len, size);
+        deliver_group(socket, &datagram, data, header->msg_len, size);
     } else {
-        deliver_one(socket, &path, data, header->msg_len,
+        deliver_one(socket, &datagram, data, header->msg_len,
                     (header->msg_hdr.msg_flags & MSG_TRUNC) != 0);
     }
 }
 
-static void receive_batch(struct udp_socket *socket, struct udp_batch *batch)
+/*
+ * @param until_us of the loop's clock, until when batches are read; 0: this is the first, so there
+ *                 is something to read, a datagram or an error, and it is set.
+ * @return whether the turn goes on: the batch was full of single datagrams, so there may be more
+ */
+static bool receive_batch(struct udp_socket *socket, struct udp_batch *batch, uint64_t *until_us)
 {
     /* Fewer messages where those of the last batch were of many datagrams. */
     unsigned messages = RECEIVE_DATAGRAMS / socket->gro_most;
@@ -335,8 +348,9 @@ static void receive_batch(struct udp_socket *socket, struct udp_batch *batch)
         count = mmsg_receive(socket->fd, batch->headers, most);
     } while (count < 0 && errno == EINTR);
     if (count <= 0) {
-        socket->has_errors = true; /* why else was it readable? */
-        return;
+        /* Why else was it readable? And a call that fails has taken the word of an error. */
+        socket->has_errors = socket->has_errors || *until_us == 0 || errno != EAGAIN;
+        return false;
     }
     for (unsigned i = 0; i < (unsigned)count && !socket->is_closed; i++) {
         deliver(socket, batch, i);
@@ -344,6 +358,13 @@ static void receive_batch(struct udp_socket *socket, struct udp_batch *batch)
     for (unsigned i = 0; i < (unsigned)count; i++) {
         batch_header_reset(batch, i);
     }
+    if ((unsigned)count < RECEIVE_BATCH || socket->gro_most > 1 || socket->is_closed ||
+        socket->is_held) {
+        return false;
+    }
+    uint64_t now_us = loop_clock_us(socket->loop);
+    *until_us = *until_us == 0 ? now_us + RECEIVE_US : *until_us;
+    return now_us < *until_us;
 }
 
 /* ---- errors ---- */
@@ -434,10 +455,7 @@ static void report_failures(struct udp_socket *socket)
     }
 }
 
-/*
- * libevent's callback for a readable socket: receives up to one batch of datagrams,
- * and errors.
- */
+/* libevent's callback for a readable socket: receives the datagrams of one turn, and errors. */
 static void udp_on_readable(int fd, short what, void *context)
 {
     struct udp_socket *socket = context;
@@ -450,8 +468,10 @@ static void udp_on_readable(int fd, short what, void *context)
     if (socket->failure_count > 0) {
         report_failures(socket);
     }
-    if (!socket->is_closed) {
-        receive_batch(socket, batch);
+    uint64_t until_us = 0;
+    bool goes_on = !socket->is_closed && !socket->is_held; /* it may be here for a failure alone */
+    for (unsigned i = 0; goes_on && i < RECEIVE_DATAGRAMS / RECEIVE_BATCH; i++) {
+        goes_on = receive_batch(socket, batch, &until_us);
     }
     if (socket->has_errors && !socket->is_closed) {
         read_errors(socket, batch);
@@ -696,6 +716,7 @@ const struct udp_counters *udp_counters(const struct udp_socket *socket)
 
 void udp_hold(struct udp_socket *socket, bool is_held)
 {
+    socket->is_held = is_held;
     if (is_held) {
         (void)event_del(socket->event);
     } else {

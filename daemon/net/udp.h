@@ -2,7 +2,7 @@
 /*
  * UDP sockets on a loop: datagrams in and out in batches.
  *
- * Input arrives by recvmmsg, up to a batch a turn, one callback a datagram.
+ * Input arrives by recvmmsg, up to some batches a turn, one callback a datagram.
  * Output is queued by udp_send() and leaves by sendmmsg at udp_flush(), which
  * the owner of the loop calls at the end of its turn. ICMP errors come from the
  * socket's error queue with the start of the datagram that caused them.

@@ -11,8 +11,11 @@
 
 struct event;
 
-/* Datagrams of one sendmmsg(): as many as one receive batch can bring. */
-#define UDP_SEND_BATCH 64u
+/* Datagrams of one sendmmsg(): as many as one turn brings to a socket that has no offload. */
+#define UDP_SEND_BATCH 256u
+
+/* Datagrams of one group: the kernel takes no more (UDP_MAX_SEGMENTS of Linux before 6.9). */
+#define UDP_GROUP_MAX 64u
 
 /* Their bytes: the longest datagram twice, so that one never waits for another's. */
 #define UDP_SEND_ARENA (128u * 1024u)
@@ -63,7 +66,7 @@ struct udp_out {
     size_t used; /* bytes of arena */
     struct udp_queued queue[UDP_SEND_BATCH];
     struct udp_group groups[UDP_SEND_BATCH];
-    uint8_t latest[UDP_LATEST]; /* a peer's group, from 1; 0: none */
+    uint16_t latest[UDP_LATEST]; /* a peer's group, from 1; 0: none */
     struct mmsghdr headers[UDP_SEND_BATCH];
     struct iovec parts[UDP_SEND_BATCH];
     union sockaddr_any names[UDP_SEND_BATCH];
@@ -92,6 +95,7 @@ struct udp_socket {
     bool is_wildcard; /* bound to no address: replies name theirs */
     bool is_calling;  /* inside a callback of ours: udp_close() must leave the memory */
     bool is_closed;   /* by a callback */
+    bool is_held;     /* udp_hold(), perhaps by a callback */
     bool has_errors;  /* the error queue may hold something */
     uint32_t datagram_max;
     uint32_t kernel_drops; /* SO_RXQ_OVFL's last value; it wraps */

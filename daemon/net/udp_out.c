@@ -26,13 +26,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-_Static_assert(UDP_SEND_BATCH <= 64, "the kernel groups at most 64 datagrams (UDP_MAX_SEGMENTS)");
-
 /* Bytes of a datagram that any link of IPv4 takes whole: 576 less the longest headers. */
 #define ANY_MTU_MAX 508u
 
 /* ICMP errors that may come in between before we believe an error is the datagram's own. */
 #define ATTEMPTS_MAX 3u
+
+_Static_assert(sizeof(struct udp_out) + sizeof(struct udp_socket) <= 200 * 1024,
+               "engine/budget.c has as much for a socket");
 
 struct udp_out *udp_out_new(void)
 {
@@ -45,10 +46,6 @@ struct udp_out *udp_out_new(void)
     out->count = out->group_count = 0;
     out->used = 0;
     memset(out->latest, 0, sizeof out->latest);
-    memset(out->controls, 0, sizeof out->controls);
-    for (unsigned i = 0; i < UDP_SEND_BATCH; i++) {
-        out->headers[i] = (struct mmsghdr){.msg_hdr = {.msg_name = &out->names[i]}};
-    }
     return out;
 }
 
@@ -125,6 +122,8 @@ static void lay_out_group(struct udp_socket *socket, unsigned i, struct iovec *p
                         (local->family == ADDRESS_IPV6 || !address_is_multicast(local));
     uint32_t len = 0;
 
+    header->msg_name = &out->names[i];
+    header->msg_flags = 0;
     header->msg_namelen = sockaddr_from_address(&group->path.remote, &out->names[i]);
     header->msg_iov = parts;
     header->msg_iovlen = (uint16_t)group->count; /* a size_t, or an int */
@@ -322,14 +321,14 @@ void udp_flush(struct udp_socket *socket)
 
 /* ---- queue ---- */
 
-static uint8_t *latest_of(struct udp_out *out, const struct address *remote)
+static uint16_t *latest_of(struct udp_out *out, const struct address *remote)
 {
     uint32_t first, last;
 
     memcpy(&first, remote->ip, sizeof first);
     memcpy(&last, remote->ip + 12, sizeof last);
     uint32_t hash = (first ^ last ^ (uint32_t)remote->port << 16) * UINT32_C(2654435769);
-    return &out->latest[hash >> 25 & (UDP_LATEST - 1)];
+    return &out->latest[hash >> 23 & (UDP_LATEST - 1)];
 }
 
 static bool is_same_path(const struct udp_path *a, const struct udp_path *b)
@@ -340,7 +339,7 @@ static bool is_same_path(const struct udp_path *a, const struct udp_path *b)
 /* Whether a datagram of @p len bytes can be the next of the group. */
 static bool may_join(const struct udp_group *group, const struct udp_path *path, size_t len)
 {
-    return !group->is_complete && len > 0 && len <= group->size &&
+    return !group->is_complete && group->count < UDP_GROUP_MAX && len > 0 && len <= group->size &&
            group->bytes + len <= UDP_GROUP_BYTES_MAX && is_same_path(&group->path, path);
 }
 
@@ -350,7 +349,7 @@ static void group_add(struct udp_socket *socket, const struct udp_path *path, ui
 {
     struct udp_out *out = socket->out;
     bool is_groupable = len > 0 && len <= socket->gso_max;
-    uint8_t *latest = is_groupable ? latest_of(out, &path->remote) : NULL;
+    uint16_t *latest = is_groupable ? latest_of(out, &path->remote) : NULL;
 
     if (is_groupable && *latest != 0 && may_join(&out->groups[*latest - 1], path, len)) {
         struct udp_group *group = &out->groups[*latest - 1];
@@ -371,7 +370,7 @@ static void group_add(struct udp_socket *socket, const struct udp_path *path, ui
         .is_complete = !is_groupable,
     };
     if (socket->gso_max > 0) {
-        *latest_of(out, &path->remote) = (uint8_t)out->group_count;
+        *latest_of(out, &path->remote) = (uint16_t)out->group_count;
     }
 }
 

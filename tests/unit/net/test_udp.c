@@ -269,6 +269,251 @@ static void test_ipv6_socket_is_ipv6_only_and_tells_the_local_address(void **sta
     close_socket();
 }
 
+/* Each look at the clock adds as much to what it says; 0: it is the system's. */
+static uint64_t clock_step_us, clock_ahead_us;
+
+int __real_clock_gettime(clockid_t clock, struct timespec *ret_time);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *ret_time);
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *ret_time)
+{
+    static struct timespec start;
+    if (clock_step_us == 0) {
+        return __real_clock_gettime(clock, ret_time);
+    }
+    if (clock_ahead_us == 0) {
+        assert_int_equal(__real_clock_gettime(clock, &start), 0);
+    }
+    clock_ahead_us += clock_step_us;
+    uint64_t us = (uint64_t)start.tv_nsec / 1000 + clock_ahead_us;
+    *ret_time = (struct timespec){.tv_sec = start.tv_sec + (time_t)(us / 1000000),
+                                  .tv_nsec = (long)(us % 1000000 * 1000)};
+    return 0;
+}
+
+/* @return turns in which @p count datagrams that wait come in, with such a clock. */
+static unsigned turns_of(int peer, uint32_t count, uint64_t step_us)
+{
+    size_t first = seen.count;
+
+    seen.fixture.turns = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        peer_send_number(peer, i);
+    }
+    clock_ahead_us = 0;
+    clock_step_us = step_us;
+    run(first + count, 0);
+    clock_step_us = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        assert_int_equal(seen.received[first + i].number, i);
+    }
+    return seen.fixture.turns;
+}
+
+/* Where the kernel is busy it hands them over one by one; it is not always. */
+static void assert_turns(int peer, uint32_t count, uint64_t step_us, unsigned expected)
+{
+    unsigned tries = 0;
+
+    while (turns_of(peer, count, step_us) != expected) {
+        assert_true(++tries < 10);
+    }
+}
+
+/* What waits is read in one turn, but for a limit of datagrams, and one of time. */
+static void test_a_turn_is_of_several_batches(void **state)
+{
+    struct udp_options options = options_for("127.0.0.1:0");
+    (void)state;
+
+    options.buffer_bytes = 4u << 20;
+    open_socket(&options);
+    int peer = peer_open("127.0.0.1");
+    peer_connect(peer, "127.0.0.1", udp_local(seen.socket)->port);
+    assert_turns(peer, 64, 1, 1);
+    assert_turns(peer, 200, 1, 1);
+    assert_turns(peer, 257, 1, 2);    /* 256 are a turn's */
+    assert_turns(peer, 200, 1000, 2); /* a batch more than the first */
+    close(peer);
+    close_socket();
+}
+
+/* Two sockets, and which of them each datagram came to. */
+static struct {
+    struct udp_socket *sockets[2];
+    unsigned count;
+    uint8_t at[2 * 300];
+} shared;
+
+static void note_socket(void *context, struct udp_socket *socket, const struct datagram *datagram)
+{
+    (void)context;
+    (void)datagram;
+    shared.at[shared.count++] = socket == shared.sockets[1];
+}
+
+static bool has_shared_all(void *context)
+{
+    (void)context;
+    return shared.count == sizeof shared.at;
+}
+
+/* @return how many came to the socket that is read first, before any to the other one */
+static unsigned first_share(int peer)
+{
+    shared.count = 0;
+    for (unsigned i = 0; i < 2; i++) {
+        peer_connect(peer, "127.0.0.1", udp_local(shared.sockets[i])->port);
+        for (uint32_t k = 0; k < 300; k++) {
+            peer_send_number(peer, k);
+        }
+    }
+    clock_ahead_us = 0;
+    clock_step_us = 250;
+    fixture_run(&seen.fixture, has_shared_all, NULL);
+    clock_step_us = 0;
+    unsigned first = 0, second = 0;
+    while (shared.at[first] == shared.at[0]) {
+        first++;
+    }
+    while (first + second < sizeof shared.at && shared.at[first + second] != shared.at[0]) {
+        second++;
+    }
+    return first == second ? first : 0;
+}
+
+/* The time that one socket's datagrams take is not taken from the other's. */
+static void test_sockets_of_a_turn_have_the_same_share(void **state)
+{
+    static const struct udp_handler noting = {.on_datagram = note_socket};
+    struct udp_options options = options_for("127.0.0.1:0");
+    unsigned tries = 0;
+    (void)state;
+
+    open_socket(&options);
+    options.buffer_bytes = 4u << 20;
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(udp_open(seen.fixture.loop, &options, &noting, NULL, &shared.sockets[i]),
+                         0);
+    }
+    int peer = peer_open("127.0.0.1");
+    while (first_share(peer) != 256) {
+        assert_true(++tries < 10);
+    }
+    for (unsigned i = 0; i < 2; i++) {
+        udp_close(shared.sockets[i]);
+    }
+    close(peer);
+    close_socket();
+}
+
+/* Each datagram has the peer send another one, so that there is always one; one goes to nobody. */
+struct busy {
+    int peer;
+    unsigned count, errors_at;
+    struct udp_path nobody;
+};
+
+static void keep_busy(void *context, struct udp_socket *socket, const struct datagram *datagram)
+{
+    struct busy *busy = context;
+    (void)datagram;
+    if (++busy->count < 4000) {
+        peer_send_number(busy->peer, busy->count);
+    }
+    if (busy->count == 10) {
+        udp_send(socket, &busy->nobody, (const uint8_t *)"ping", 4);
+        udp_flush(socket);
+    }
+}
+
+static void note_error(void *context, struct udp_socket *socket, const struct address *remote,
+                       int error, const uint8_t *quoted, size_t quoted_len)
+{
+    struct busy *busy = context;
+    (void)socket;
+    (void)quoted;
+    (void)quoted_len;
+    assert_int_equal(error, ECONNREFUSED);
+    assert_int_equal(remote->port, busy->nobody.remote.port);
+    busy->errors_at = busy->count;
+}
+
+static bool has_error(void *context)
+{
+    return ((const struct busy *)context)->errors_at > 0;
+}
+
+static void test_an_error_is_told_of_while_datagrams_come(void **state)
+{
+    static const struct udp_handler handler_of_busy = {keep_busy, note_error};
+    struct udp_options options = options_for("127.0.0.1:0");
+    struct udp_socket *socket;
+    struct busy busy = {.count = 0};
+    (void)state;
+
+    open_socket(&options);
+    options.buffer_bytes = 4u << 20;
+    assert_int_equal(udp_open(seen.fixture.loop, &options, &handler_of_busy, &busy, &socket), 0);
+    busy.peer = peer_open("127.0.0.1");
+    int gone = peer_open("127.0.0.1");
+    busy.nobody.remote = peer_address(gone);
+    close(gone);
+    peer_connect(busy.peer, "127.0.0.1", udp_local(socket)->port);
+    for (uint32_t i = 0; i < 128; i++) {
+        peer_send_number(busy.peer, i);
+    }
+    fixture_run(&seen.fixture, has_error, &busy);
+    assert_in_range(busy.errors_at, 10, 1000); /* long before there is nothing to read */
+    udp_close(socket);
+    close(busy.peer);
+    close_socket();
+}
+
+/* A callback holds the socket back: what was not read stays. */
+static void hold_at_first(void *context, struct udp_socket *socket, const struct datagram *datagram)
+{
+    (void)datagram;
+    unsigned *count = context;
+    if (++*count == 1) {
+        udp_hold(socket, true);
+    }
+}
+
+static void test_a_socket_that_is_held_reads_no_further_batch(void **state)
+{
+    static const struct udp_handler holding = {.on_datagram = hold_at_first};
+    struct udp_options options = options_for("127.0.0.1:0");
+    struct udp_socket *held;
+    unsigned count = 0;
+    (void)state;
+
+    open_socket(&options);
+    options.buffer_bytes = 4u << 20;
+    assert_int_equal(udp_open(seen.fixture.loop, &options, &holding, &count, &held), 0);
+    int peer = peer_open("127.0.0.1"), other = peer_open("127.0.0.1");
+    peer_connect(peer, "127.0.0.1", udp_local(held)->port);
+    peer_connect(other, "127.0.0.1", udp_local(seen.socket)->port);
+    for (uint32_t i = 0; i < 200; i++) {
+        peer_send_number(peer, i);
+    }
+    peer_send_number(other, 1);
+    run(1, 0);
+    peer_send_number(other, 2);
+    run(2, 0);
+    assert_in_range(count, 1, 64); /* the rest of its batch had been read */
+    unsigned before = count;
+    static uint8_t too_long[UDP_DATAGRAM_MAX + 1];
+    udp_send(held, &(struct udp_path){.remote = peer_address(peer)}, too_long, sizeof too_long);
+    peer_send_number(other, 3);
+    run(3, 0);
+    assert_int_equal(count, before); /* a failure is told of, and nothing read */
+    udp_close(held);
+    close(peer);
+    close(other);
+    close_socket();
+}
+
 /* What fits into an ordinary user's receive buffer. @return turns that it took to come in. */
 static unsigned receive_burst(int peer)
 {
@@ -721,6 +966,10 @@ int main(void)
         cmocka_unit_test(test_datagrams_go_both_ways),
         cmocka_unit_test(test_reply_leaves_from_the_address_that_was_asked),
         cmocka_unit_test(test_ipv6_socket_is_ipv6_only_and_tells_the_local_address),
+        cmocka_unit_test(test_a_turn_is_of_several_batches),
+        cmocka_unit_test(test_sockets_of_a_turn_have_the_same_share),
+        cmocka_unit_test(test_an_error_is_told_of_while_datagrams_come),
+        cmocka_unit_test(test_a_socket_that_is_held_reads_no_further_batch),
         cmocka_unit_test(test_many_datagrams_keep_their_order_and_take_few_turns),
         cmocka_unit_test(test_largest_datagrams_pass_and_larger_ones_are_errors),
         cmocka_unit_test(test_longer_than_asked_for_is_marked_truncated),

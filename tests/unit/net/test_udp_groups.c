@@ -160,7 +160,7 @@ static void test_groups_arrive_as_their_datagrams(void **state)
     send_rows();
     assert_rows();
     const struct udp_counters *counters = udp_counters(ends[0].socket);
-    /* Two ports of 128 share a place among the latest groups: datagrams in turns go alone. */
+    /* Two ports of 512 share a place among the latest groups: datagrams in turns go alone. */
     for (unsigned i = 0; i < 4 && counters->gso_refusals + counters->gso_messages == 0; i++) {
         stop();
         start(&with_gso, &plain);
