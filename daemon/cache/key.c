@@ -140,7 +140,7 @@ void cache_key_read_target(const struct cache_key *key, struct target *ret_targe
 }
 
 /* What the proxy acts on itself: where it is well-formed it asks for nothing else. */
-static bool is_interpreted(const struct option *option, uint32_t last)
+static bool is_interpreted(const struct passed_option *option)
 {
     const struct option_row *row = option_row(option->number);
     if (option->number != OPTION_etag && option->number != OPTION_hop_limit &&
@@ -148,7 +148,7 @@ static bool is_interpreted(const struct option *option, uint32_t last)
         return false;
     }
     return option_length_is_good(row, option->value) &&
-           (row->repeats_in_request || option->number != last);
+           (row->repeats_in_request || !option->is_repeated);
 }
 
 /*
@@ -156,12 +156,12 @@ static bool is_interpreted(const struct option *option, uint32_t last)
  * been understood, only Block2 says what is asked for; it goes to the end.
  */
 static bool put_options(struct key_writer *writer, const struct cache_key_source *source,
-                        struct option *ret_block2)
+                        struct passed_option *ret_block2)
 {
-    struct option_iter iter;
-    struct option option;
-    option_iter_init(&iter, source->options);
-    for (uint32_t last = UINT32_MAX; option_iter_next(&iter, &option); last = option.number) {
+    struct passed_iter iter;
+    struct passed_option option;
+    passed_begin(&iter, source->passed, source->options);
+    while (passed_next(&iter, &option)) {
         switch (option.number) {
         case OPTION_oscore:
         case OPTION_edhoc:
@@ -180,7 +180,7 @@ static bool put_options(struct key_writer *writer, const struct cache_key_source
             break;
         }
         if (!option_is_unsafe(option.number) && !option_is_no_cache_key(option.number) &&
-            !is_interpreted(&option, last)) {
+            !is_interpreted(&option)) {
             put_uint(writer, option.number, 2);
             put_counted(writer, option.value.data, option.value.len, 4);
         }
@@ -225,7 +225,7 @@ bool cache_key_make(const struct cache_key_source *source, uint8_t *buffer, size
                     uint64_t seed, struct cache_key *ret_key)
 {
     struct cache_key made;
-    struct option block2 = {0};
+    struct passed_option block2 = {0};
     if ((source->code != CODE_GET && source->code != CODE_FETCH) ||
         !cache_key_of_target(source->target, buffer, capacity, seed, &made)) {
         return false;
@@ -237,7 +237,8 @@ bool cache_key_make(const struct cache_key_source *source, uint8_t *buffer, size
     if (source->code == CODE_FETCH) {
         put_counted(&writer, source->payload.data, source->payload.len, 4);
     }
-    if (!source->all_consumed && !put_options(&writer, source, &block2)) {
+    if (!passed_is_empty(source->passed, source->options) &&
+        !put_options(&writer, source, &block2)) {
         return false;
     }
     made.base_len = (uint32_t)writer.len;

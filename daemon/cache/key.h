@@ -32,10 +32,10 @@ struct cache_key {
 struct cache_key_source {
     const struct target *target;
     uint8_t code;
-    struct bytes options; /* of the client's request, scanned */
-    struct bytes payload; /* part of the key of a FETCH only */
-    bool all_consumed;    /* as in struct request_options */
-    bool drops_echo;      /* Echo was for the proxy, and has been dealt with */
+    struct bytes options;                /* of the client's request, scanned */
+    struct bytes payload;                /* part of the key of a FETCH only */
+    const struct passed_options *passed; /* as in struct request_options; NULL: not known */
+    bool drops_echo;                     /* Echo was for the proxy, and has been dealt with */
     /*
      * The identity that answers are for; empty: for all clients. A part of the key, so that an
      * answer over a secure transport stays with the client it was fetched for (CACHE-20).

@@ -3,14 +3,28 @@
 
 #include "coap/option.h"
 
+#include <stddef.h>
 #include <stdio.h>
+#include <string.h>
 
 struct scan {
     const struct option_row *last_row; /* of the option before, to see repetitions */
+    uint32_t last;                     /* its number; above all numbers: there is none */
     uint16_t bad;                      /* first option that must not pass; 0: none */
     bool bad_is_known;
-    bool passes_some; /* an option that is not consumed (options.def) */
 };
+
+/* Not consumed (options.def), or it makes an answer one for its own client. */
+static void pass(struct request_options *options, const struct option *option, bool is_repeated)
+{
+    struct passed_options *passed = &options->passed;
+    if (passed->count == PASSED_MAX) {
+        passed->of = NULL; /* more than there is room for */
+        return;
+    }
+    passed->items[passed->count++] =
+        (struct passed_option){option->number, is_repeated, option->value};
+}
 
 static void collect(struct request_options *options, const struct option *option)
 {
@@ -81,13 +95,17 @@ static void scan_option(struct scan *scan, const struct message *message,
         row != NULL && row->in_request != OPTION_USE_NONE &&
         (row->number != OPTION_observe || message->code == CODE_GET || message->code == CODE_FETCH);
     bool is_recognised = is_defined && !is_extra && option_length_is_good(row, option->value);
+    bool is_repeated = option->number == scan->last;
     scan->last_row = row;
+    scan->last = option->number;
+    if (!is_recognised || row->in_request == OPTION_USE_FORWARD ||
+        option->number == OPTION_multicast_timeout) {
+        pass(options, option, is_repeated);
+    }
     if (is_recognised) {
-        scan->passes_some = scan->passes_some || row->in_request == OPTION_USE_FORWARD;
         collect(options, option);
         return;
     }
-    scan->passes_some = true;
     if (scan->bad == 0 && option_is_unsafe(option->number)) {
         scan->bad = option->number;
         scan->bad_is_known = row != NULL;
@@ -114,14 +132,13 @@ bool scan_options(const struct message *message, struct request_options *ret_opt
 {
     struct option_iter iter;
     struct option option;
-    struct scan scan = {0};
-    *ret_options = (struct request_options){0};
+    struct scan scan = {.last = UINT32_MAX};
+    memset(ret_options, 0, offsetof(struct request_options, passed.items));
+    ret_options->passed.of = message->options.data;
     option_iter_init(&iter, message->options);
     while (option_iter_next(&iter, &option)) {
         scan_option(&scan, message, &option, ret_options);
     }
-    /* A request to a group has no cache key. */
-    ret_options->all_consumed = !scan.passes_some && ret_options->multicast_timeout.data == NULL;
     if (scan.bad != 0) {
         scan_name_option(
             ret_problem, scan.bad_is_known ? REASON_option_malformed : REASON_option_unknown,

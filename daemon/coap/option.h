@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What is known of CoAP options: the rows of options.def, and the class bits. */
+/*
+ * What is known of CoAP options: the rows of options.def, and the class bits. And what a scan of a
+ * request's options notes for those who read them after it.
+ */
 #ifndef CRIPROXY_OPTION_H
 #define CRIPROXY_OPTION_H
 
@@ -86,5 +89,51 @@ static inline bool option_length_is_good(const struct option_row *row, struct by
 {
     return value.len >= row->len_min && value.len <= row->len_max;
 }
+
+/*
+ * The options of a request that are passed on or are a part of the cache key, or forbid one. The
+ * scan notes them, so that key and encoder do not walk past the options that name the target; a
+ * request with more of them than there is room for is walked again.
+ */
+#define PASSED_MAX 8u
+
+struct passed_option {
+    uint16_t number;
+    bool is_repeated; /* the option before it in the request has the same number */
+    struct bytes value;
+};
+
+/* Whether one is passed on in the end is still to be judged: none that would be is missing. */
+struct passed_options {
+    const uint8_t *of; /* the options that were scanned; NULL: none, or there are too many */
+    uint32_t count;
+    struct passed_option items[PASSED_MAX];
+};
+
+/* Set by passed_begin(). */
+struct passed_iter {
+    const struct passed_option *at, *end; /* NULL: the options are walked */
+    struct option_iter options;
+    uint32_t last;
+};
+
+/**
+ * Whether it is known that all of @p options are consumed, which is most often so. @p passed may be
+ * NULL, or of other options; cannot fail.
+ */
+bool passed_is_empty(const struct passed_options *passed, struct bytes options);
+
+/**
+ * @param passed  of a scan of @p options; NULL or of other options: all are walked.
+ * @param options encoded and checked; both are borrowed while @p iter is in use.
+ */
+void passed_begin(struct passed_iter *iter, const struct passed_options *passed,
+                  struct bytes options);
+
+/**
+ * The next one in the order of the request, borrowed from it; where they are walked also those that
+ * are consumed. @return false: there are no more
+ */
+bool passed_next(struct passed_iter *iter, struct passed_option *ret_option);
 
 #endif

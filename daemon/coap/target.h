@@ -11,6 +11,7 @@
 
 #include "base/address.h"
 #include "coap/message.h"
+#include "coap/option.h"
 #include "coap/reason.h"
 #include "coap/scheme.h"
 
@@ -66,9 +67,9 @@ struct request_options {
     struct bytes uri_host, uri_port;
     struct bytes multicast_timeout, hop_limit, no_response, observe, block1, block2, size2, echo;
     bool has_uri_path_or_query;
-    bool all_consumed; /* surely none is passed on or part of a cache key, so both skip them */
     struct bytes default_host; /* for an absent Uri-Host: SNI or Host field; not an option */
     uint16_t not_local; /* first critical option that the proxy as an endpoint cannot process */
+    struct passed_options passed; /* the last: its items are not cleared */
 };
 
 /**

@@ -119,7 +119,7 @@ static bool cached_make_key(struct fetch_side *side, const struct question *ques
         .code = question->message->code,
         .options = question->message->options,
         .payload = question->message->payload,
-        .all_consumed = question->options->all_consumed,
+        .passed = &question->options->passed,
         .drops_echo = question->drops_echo,
     };
     if (!set_audience(side, question->asker, &source)) {

@@ -140,7 +140,7 @@ static void write_own(struct merge *merge, uint32_t limit)
 }
 
 /* Whether we have one of our own in its place. */
-static bool is_replaced(const struct additions *additions, const struct option *option)
+static bool is_replaced(const struct additions *additions, const struct passed_option *option)
 {
     switch (option->number) {
     case OPTION_etag:
@@ -163,11 +163,8 @@ static bool is_replaced(const struct additions *additions, const struct option *
     }
 }
 
-/*
- * Whether an option of the client is passed on: the unsafe unknown ones were refused before.
- * @p last is the number of the option before.
- */
-static bool is_forwarded(const struct option *option, uint32_t last)
+/* Whether an option of the client is passed on: the unsafe unknown ones were refused before. */
+static bool is_forwarded(const struct passed_option *option)
 {
     const struct option_row *row = option_row(option->number);
     if (row == NULL || row->in_request == OPTION_USE_FORWARD) {
@@ -175,18 +172,18 @@ static bool is_forwarded(const struct option *option, uint32_t last)
     }
     /* A safe option we know, of a wrong length or one too many, is one we do not know (OPT-10). */
     bool is_recognised = option_length_is_good(row, option->value) &&
-                         (row->repeats_in_request || option->number != last);
+                         (row->repeats_in_request || !option->is_repeated);
     return !option_is_unsafe(option->number) && !is_recognised;
 }
 
 /* The client's options that are passed on, and ours before and between them. */
 static void write_passed(struct merge *merge, struct bytes options)
 {
-    struct option_iter iter;
-    struct option option;
-    option_iter_init(&iter, options);
-    for (uint32_t last = UINT32_MAX; option_iter_next(&iter, &option); last = option.number) {
-        if (is_forwarded(&option, last) && !is_replaced(merge->additions, &option)) {
+    struct passed_iter iter;
+    struct passed_option option;
+    passed_begin(&iter, merge->additions->passed, options);
+    while (passed_next(&iter, &option)) {
+        if (is_forwarded(&option) && !is_replaced(merge->additions, &option)) {
             write_own(merge, option.number);
             message_writer_option(&merge->writer, option.number, option.value);
         }
@@ -202,7 +199,7 @@ size_t encode_request(const struct target *target, const struct naming *naming,
     struct merge merge = {.target = target, .naming = naming, .additions = additions};
     find_due(&merge);
     message_writer_init(&merge.writer, buffer, capacity, MESSAGE_CON, request->code, 0, token);
-    if (!additions->all_consumed) {
+    if (!passed_is_empty(additions->passed, request->options)) {
         write_passed(&merge, request->options);
     }
     write_own(&merge, UINT32_MAX);

@@ -25,10 +25,11 @@ struct additions {
     struct own_option block1, block2, size1, no_response;
     bool adds_if_none_match; /* of the first block of what has been joined */
     bool is_later_block;     /* of an upload: If-None-Match went with the first (RFC 7959 2.10) */
-    bool all_consumed;       /* as in struct request_options, of the request */
     bool drops_echo;         /* the client's Echo was for the proxy (RFC 9175 section 2.3) */
     uint64_t etag_seed;      /* not 0: the proxy's own entity-tags are left out (coap/block.h) */
     uint64_t request_tag;    /* not 0: in place of the client's */
+    const struct passed_options
+        *passed; /* of the request, borrowed for the call; NULL: not known */
 };
 
 /**

@@ -75,16 +75,17 @@ static bool make_key(const struct message *message, uint8_t *buffer, struct cach
     };
     struct request_options options;
     struct problem problem;
-    struct cache_key unread; /* without a look at the options */
-    source.all_consumed = scan_options(message, &options, &problem) && options.all_consumed;
-    bool is_consumed = source.all_consumed && cache_key_make(&source, buffer, KEY_MAX, 7, &unread);
-    assert(is_consumed || !source.all_consumed || message->code != CODE_GET);
-    source.all_consumed = false;
+    struct cache_key noted; /* of the options that the scan has noted: the same */
+    bool is_scanned = scan_options(message, &options, &problem);
+    source.passed = &options.passed;
+    bool is_noted = is_scanned && cache_key_make(&source, buffer, KEY_MAX, 7, &noted);
+    source.passed = NULL;
     if (!cache_key_make(&source, buffer, KEY_MAX, 7, ret_key)) {
-        assert(!is_consumed);
+        assert(!is_noted);
         return false;
     }
-    assert(!is_consumed || (unread.len == ret_key->len && unread.hash == ret_key->hash));
+    assert(is_noted == is_scanned);
+    assert(!is_noted || (noted.len == ret_key->len && noted.hash == ret_key->hash));
     struct target found;
     uint32_t scheme;
     cache_key_read_target(ret_key, &found, &scheme);

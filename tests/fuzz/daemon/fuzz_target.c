@@ -106,20 +106,20 @@ static void check_options(const struct message *message, uint16_t number,
     assert(!segments_next(segments, &offset, &item));
 }
 
-/* Where all options are consumed, what leaves is @p sent without a look at them. */
-static void check_consumed(const struct target *target, const struct naming *naming,
-                           const struct message *request, struct bytes sent)
+/* From the options that a scan has noted, what leaves is the same as from all: @p sent. */
+static void check_noted(const struct target *target, const struct naming *naming,
+                        const struct message *request, struct bytes sent)
 {
-    static const struct additions unread = {.hop_limit = 16, .all_consumed = true};
     struct request_options options;
     struct problem problem;
-    if (!scan_options(request, &options, &problem) || !options.all_consumed) {
+    const struct additions noted = {.hop_limit = 16, .passed = &options.passed};
+    if (!scan_options(request, &options, &problem)) {
         return;
     }
     uint8_t *buffer = malloc(DATAGRAM_MAX);
     assert(buffer != NULL);
     size_t len =
-        encode_request(target, naming, &unread, request,
+        encode_request(target, naming, &noted, request,
                        (struct bytes){sent.data + 4, sent.data[0] & 15u}, buffer, DATAGRAM_MAX);
     assert(bytes_equal((struct bytes){buffer, len}, sent));
     free(buffer);
@@ -137,7 +137,7 @@ static void check_request(const struct target *target, const struct message *req
     size_t len = encode_request(target, &naming, &additions, request,
                                 (struct bytes){token, sizeof(token)}, buffer, DATAGRAM_MAX);
     if (len > 0) {
-        check_consumed(target, &naming, request, (struct bytes){buffer, len});
+        check_noted(target, &naming, request, (struct bytes){buffer, len});
         assert(message_decode(buffer, len, &message) == MESSAGE_OK);
         assert(message.type == MESSAGE_CON && message.code == request->code);
         assert(message.payload.len == request->payload.len);

@@ -34,16 +34,16 @@ struct made {
     uint8_t bytes[2048], message[2048];
 };
 
-/* Where a scan says that all options are consumed, the key is the same without a look at them. */
-static void check_consumed(const struct message *message, struct cache_key_source *source,
-                           const struct made *made)
+/* From the options that a scan has noted the key is the same as from all of them. */
+static void check_noted(const struct message *message, struct cache_key_source *source,
+                        const struct made *made)
 {
     struct request_options options;
     struct problem problem;
     uint8_t bytes[sizeof(made->bytes)];
     struct cache_key key;
-    if (scan_options(message, &options, &problem) && options.all_consumed) {
-        source->all_consumed = true;
+    if (scan_options(message, &options, &problem)) {
+        source->passed = &options.passed;
         assert_int_equal(cache_key_make(source, bytes, sizeof(bytes), SEED, &key), made->is_made);
         assert_true(!made->is_made || cache_key_equal(&key, &made->key));
     }
@@ -66,7 +66,7 @@ static void make(struct made *made, const struct target *target, unsigned code, 
         .audience = {(const uint8_t *)audience, strlen(audience)},
     };
     made->is_made = cache_key_make(&source, made->bytes, sizeof(made->bytes), SEED, &made->key);
-    check_consumed(&message, &source, made);
+    check_noted(&message, &source, made);
 }
 
 struct pair {
@@ -189,23 +189,27 @@ static void test_targets(void **state)
     assert_true(cache_key_equal(&made[0].key, &made[1].key));
 }
 
-/* Whether a scan says of options that all are consumed. */
-static void test_which_options_are_consumed(void **state)
+/* Which options a scan notes as passed on, or as a part of the key. */
+static void test_which_options_are_noted(void **state)
 {
     (void)state;
     static const struct {
         const char *body;
-        bool all_consumed;
+        uint16_t noted[PASSED_MAX];
+        bool are_repeated;
     } rows[] = {
-        {"", true},
-        {"235:8320816168816178", true},
-        {"3=h 6: 7:1633 11=x 15=q 16:10 39=coap 258:02", true},
-        {"2: 235:8320816168816178", false}, /* a group has no key */
-        {"4:01", false},
-        {"17:32 235:8320816168816178", false},
-        {"16:10 16:10", false}, /* the second is passed on (OPT-10) */
-        {"2048:01", false},
-        {"2044:01 2108:01", false},
+        {"", {0}, false},
+        {"235:8320816168816178", {0}, false},
+        {"3=h 6: 7:1633 11=x 15=q 16:10 39=coap 258:02", {0}, false},
+        {"2: 235:8320816168816178", {2}, false}, /* a group has no key */
+        {"4:01", {4}, false},
+        {"17:32 235:8320816168816178", {17}, false},
+        {"16:10 16:10", {16}, true}, /* the second is passed on (OPT-10) */
+        {"2048:01", {2048}, false},
+        {"2044:01 2108:01", {2044, 2108}, false},
+        {"1:01 4:02 5: 11=x 12:00 17:00 23:00 35=y 292:01 2048:01",
+         {1, 4, 5, 12, 17, 23, 292, 2048},
+         false},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         uint8_t bytes[128];
@@ -216,8 +220,40 @@ static void test_which_options_are_consumed(void **state)
         size_t len = test_hex(words("40 01 0001", rows[i].body), bytes, sizeof(bytes));
         assert_int_equal(message_decode(bytes, len, &message), MESSAGE_OK);
         assert_true(scan_options(&message, &options, &problem));
-        assert_int_equal(options.all_consumed, rows[i].all_consumed);
+        assert_ptr_equal(options.passed.of, message.options.data);
+        for (size_t k = 0; k < PASSED_MAX; k++) {
+            bool is_noted = k < options.passed.count;
+            assert_int_equal(is_noted ? options.passed.items[k].number : 0, rows[i].noted[k]);
+            assert_true(!is_noted || options.passed.items[k].is_repeated == rows[i].are_repeated);
+        }
     }
+}
+
+/* One more than there is room for: nothing is noted, and all are walked. */
+static void test_too_many_options_are_walked(void **state)
+{
+    (void)state;
+    static struct made made;
+    uint8_t bytes[64];
+    struct message message;
+    struct request_options options;
+    struct problem problem;
+    struct target target = target_of_test();
+    const char *body = "1:01 1:02 1:03 1:04 1:05 1:06 1:07 1:08 17:32";
+    size_t len = test_hex(words("40 01 0001", body), bytes, sizeof(bytes));
+    assert_int_equal(message_decode(bytes, len, &message), MESSAGE_OK);
+    assert_true(scan_options(&message, &options, &problem));
+    assert_null(options.passed.of);
+    make(&made, &target, GET, body, "");
+    assert_true(made.is_made);
+    /* An index of other bytes than those is not used. */
+    struct cache_key_source source = {
+        .target = &target, .code = GET, .options = message.options, .passed = &options.passed};
+    struct cache_key key;
+    uint8_t key_bytes[sizeof(made.bytes)];
+    options.passed = (struct passed_options){.of = made.message};
+    assert_true(cache_key_make(&source, key_bytes, sizeof(key_bytes), SEED, &key));
+    assert_true(cache_key_equal(&key, &made.key));
 }
 
 static void test_an_audience_has_keys_of_its_own(void **state)
@@ -357,7 +393,8 @@ int main(void)
         cmocka_unit_test(test_equal_keys),
         cmocka_unit_test(test_different_keys),
         cmocka_unit_test(test_targets),
-        cmocka_unit_test(test_which_options_are_consumed),
+        cmocka_unit_test(test_which_options_are_noted),
+        cmocka_unit_test(test_too_many_options_are_walked),
         cmocka_unit_test(test_an_audience_has_keys_of_its_own),
         cmocka_unit_test(test_requests_without_a_key),
         cmocka_unit_test(test_blocks_share_their_base),
