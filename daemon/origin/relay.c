@@ -333,6 +333,7 @@ static void begin_relayed(struct origin_side *side, struct relay *relay)
     } while (relay_by_token(side, (struct bytes){token, TOKEN_LEN}) != NULL);
     hash_map_add(&side->relays.by_token, &relay->by_token, token_number(token));
     side->relays.count++;
+    hash_map_expect(&side->origins.requests, side->relays.count);
     atomic_fetch_add(&relay->references, 1);
 }
 
