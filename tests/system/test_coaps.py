@@ -128,12 +128,15 @@ def test_sockets_of_a_listener_are_counted(psk_file):
     assert value("datagrams_overflowed_total") == 0
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         sock.connect(("127.0.0.1", proxy.port("coaps")))
-        proxy.process.send_signal(signal.SIGSTOP)
-        for _ in range(1000):
-            sock.send(bytes(1000))
-        proxy.process.send_signal(signal.SIGCONT)
 
         def has_overflowed():
+            """Again where a busy kernel hands datagrams over only once they are read."""
+            proxy.process.send_signal(signal.SIGSTOP)
+            try:
+                for _ in range(1000):
+                    sock.send(bytes(1000))
+            finally:
+                proxy.process.send_signal(signal.SIGCONT)
             sock.send(bytes(1000))  # the kernel tells with what comes next
             return value("datagrams_overflowed_total") > 0
         wait_until(has_overflowed)
