@@ -18,8 +18,7 @@
 
 #include <stdint.h>
 
-/* Rounds whose end is known at a time: the latest of each number of eight that something entered.
- */
+/* So many ends of rounds are known: each in the place of its round's number modulo this. */
 #define QUEUE_ENDS 8u
 
 /* When a client may send next to an origin server where several wait (sending_start()). */
