@@ -55,9 +55,9 @@ void hash_map_begin_small(struct hash_map *map);
 
 /**
  * There may be @p count nodes now: of a map that began small as many buckets are used as that
- * takes, up to all. They are not given up again. Each doubling touches all nodes;
- * cursors of hash_map_walk() begin anew. Allocates
- * nothing, cannot fail.
+ * takes, up to all. They are not given up again. Each doubling touches all nodes; cursors of
+ * hash_map_walk() begin anew.
+ * Allocates nothing, cannot fail.
  */
 void hash_map_expect(struct hash_map *map, size_t count);
 

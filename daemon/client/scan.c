@@ -8,9 +8,8 @@
 #include <string.h>
 
 struct scan {
-    const struct option_row *last_row; /* of the option before, to see repetitions */
-    uint32_t last;                     /* its number; above all numbers: there is none */
-    uint16_t bad;                      /* first option that must not pass; 0: none */
+    uint32_t last; /* number of the option before, to see repetitions; above all: there is none */
+    uint16_t bad;  /* first option that must not pass; 0: none */
     bool bad_is_known;
 };
 
@@ -89,14 +88,13 @@ static void scan_option(struct scan *scan, const struct message *message,
                         const struct option *option, struct request_options *options)
 {
     const struct option_row *row = option_row(option->number);
-    bool is_extra = row != NULL && row == scan->last_row && !row->repeats_in_request;
+    bool is_repeated = option->number == scan->last;
+    bool is_extra = row != NULL && is_repeated && !row->repeats_in_request;
     /* RFC 7641 section 2, RFC 8132: only these two methods observe. */
     bool is_defined =
         row != NULL && row->in_request != OPTION_USE_NONE &&
         (row->number != OPTION_observe || message->code == CODE_GET || message->code == CODE_FETCH);
     bool is_recognised = is_defined && !is_extra && option_length_is_good(row, option->value);
-    bool is_repeated = option->number == scan->last;
-    scan->last_row = row;
     scan->last = option->number;
     if (!is_recognised || row->in_request == OPTION_USE_FORWARD ||
         option->number == OPTION_multicast_timeout) {

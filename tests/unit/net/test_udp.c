@@ -407,11 +407,12 @@ static void test_sockets_of_a_turn_have_the_same_share(void **state)
     close_socket();
 }
 
-/* Each datagram has the peer send another one, so that there is always one; one goes to nobody. */
+/* Each datagram has the peer send another one, so that there is always one; one goes to a closed
+ * port. */
 struct busy {
     int peer;
     unsigned count, errors_at;
-    struct udp_path nobody;
+    struct udp_path closed;
 };
 
 static void keep_busy(void *context, struct udp_socket *socket, const struct datagram *datagram)
@@ -422,7 +423,7 @@ static void keep_busy(void *context, struct udp_socket *socket, const struct dat
         peer_send_number(busy->peer, busy->count);
     }
     if (busy->count == 10) {
-        udp_send(socket, &busy->nobody, (const uint8_t *)"ping", 4);
+        udp_send(socket, &busy->closed, (const uint8_t *)"ping", 4);
         udp_flush(socket);
     }
 }
@@ -435,7 +436,7 @@ static void note_error(void *context, struct udp_socket *socket, const struct ad
     (void)quoted;
     (void)quoted_len;
     assert_int_equal(error, ECONNREFUSED);
-    assert_int_equal(remote->port, busy->nobody.remote.port);
+    assert_int_equal(remote->port, busy->closed.remote.port);
     busy->errors_at = busy->count;
 }
 
@@ -457,7 +458,7 @@ static void test_an_error_is_told_of_while_datagrams_come(void **state)
     assert_int_equal(udp_open(seen.fixture.loop, &options, &handler_of_busy, &busy, &socket), 0);
     busy.peer = peer_open("127.0.0.1");
     int gone = peer_open("127.0.0.1");
-    busy.nobody.remote = peer_address(gone);
+    busy.closed.remote = peer_address(gone);
     close(gone);
     peer_connect(busy.peer, "127.0.0.1", udp_local(socket)->port);
     for (uint32_t i = 0; i < 128; i++) {
